@@ -42,9 +42,9 @@ OPTIONS = (
     Setting("delegation_guard.require", "what a manifest must prove: that the run exists, or "
             "that it succeeded", "exists", "choice", flag="--require", metavar="WHAT",
             choices=("exists", SUCCEEDED)),
-    Setting("delegation_guard.receipts", "which receipts count in CI: none (off), any "
-            "(accept), any after their signature was checked with GitHub's keys (verify), or those "
-            "with a valid signature alone (verified)", "accept", "choice", flag="--receipts",
+    Setting("delegation_guard.receipts", "receipts that count in CI: none (off), any (accept), "
+            "any, after a check with GitHub's keys (verify), or only those with a valid signature "
+            "(verified)", "accept", "choice", flag="--receipts",
             metavar="WHICH", choices=("off", "accept", "verify", "verified")),
     Setting("delegation_guard.workflows", "workflow files whose receipts can be verified (default: "
             "any of the repository)", (), "list", metavar="PATH"),

@@ -27,7 +27,7 @@ def describe(rows: Iterable[Setting], width: int) -> str:
         name = f"{row.short}, {flag}" if row.short else f"    {flag}"
         text = row.off if row.kind == "boolean" and row.default is True else row.help
         if row.kind == "choice":
-            text += f": {', '.join(row.choices)}"
+            text = with_choices(text, row.choices)
         if row.kind not in ("boolean", "list", "table") and row.default is not None:
             default = f"{row.default:g}" if isinstance(row.default, float) else row.default
             text += f" (default: {default})"
@@ -59,13 +59,13 @@ def outline(
             continue
         command = (folded or {}).get(row.key.partition(".")[0])
         if command:
-            elsewhere.setdefault(command, []).append(_shown_flag(row))
+            elsewhere.setdefault(command, []).append(shown_flag(row))
         elif row.key in common and row.key != "format":
-            names.append(row.short or _shown_flag(row))
+            names.append(row.short or shown_flag(row))
         else:
             value = "" if row.kind == "boolean" else f" {row.metavar}"
             short = f"{row.short}, " if row.short else ""
-            name = f"  {short}{_shown_flag(row)}{value}"
+            name = f"  {short}{shown_flag(row)}{value}"
             room = width - max(_COLUMN, len(name) + 2)
             lines.append(f"{name:<{_COLUMN - 2}}  {_brief(row, room)}")
     paragraphs = [
@@ -82,7 +82,7 @@ def outline(
     return "\n".join((*lines, *folds))
 
 
-def _shown_flag(row: Setting) -> str:
+def shown_flag(row: Setting) -> str:
     prefix = {True: "--no-", None: "--[no-]"}.get(row.default, "--")
     return f"{prefix}{str(row.flag)[2:]}" if row.kind == "boolean" else str(row.flag)
 
@@ -102,6 +102,12 @@ def _brief(row: Setting, room: int) -> str:
     forms = [*listed, text, clause, clause.partition(", ")[0]]
     fitting = [form + end for form in forms for end in (default, "") if len(form + end) <= room]
     return fitting[0] if fitting else f"{clause[: room - 1].rstrip()}…"
+
+
+def with_choices(text: str, choices: Iterable[str]) -> str:
+    """The help of an option with its choices, unless it explains each: ``deep (longer)``."""
+    explained = all(f"({one})" in text or f"{one} (" in text for one in choices)
+    return text if explained else f"{text}: {', '.join(choices)}"
 
 
 def first_clause(text: str) -> str:

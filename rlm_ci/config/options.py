@@ -146,8 +146,8 @@ GATES: tuple[Setting, ...] = (
             "the loop; 0 turns that off", 3, "integer", minimum=0),
 )  # fmt: skip
 RLMS_DRY_RUN: tuple[Setting, ...] = (
-    Setting("loop.rlms.dry_run", "show for which roles an analysis would run, with what was "
-            "measured, and run nothing", default=False, kind="boolean", flag="--dry-run",
+    Setting("loop.rlms.dry_run", "show which roles would get an analysis, and run nothing",
+            default=False, kind="boolean", flag="--dry-run",
             file=False, own_env=False),
 )  # fmt: skip
 LOOP: tuple[Setting, ...] = (
@@ -178,8 +178,8 @@ LOOP: tuple[Setting, ...] = (
     Setting("loop.command_seconds", "maximum seconds of one command that the built-in agent "
             "runs; 0 turns its commands off", 120, "number", minimum=0),
     # A repository must not be able to let a model run commands outside of a sandbox.
-    Setting("loop.run_without_sandbox", "let the agent run commands without a sandbox; for the "
-            "built-in agent, where there is none", default=False, kind="boolean",
+    Setting("loop.run_without_sandbox", "let the built-in agent run commands unsandboxed; where "
+            "there is no sandbox", default=False, kind="boolean",
             flag="--run-without-sandbox", file=False),
     Setting("loop.setup", "command that installs what the validator needs, with network, in "
             "the fresh copy for the last verdict"),
@@ -198,10 +198,9 @@ LOOP: tuple[Setting, ...] = (
     Setting("loop.apply", "apply the result to the work tree (default: yes, but not in CI)",
             kind="boolean", flag="--apply", file=False),
     # A repository must not be able to turn its own sandbox off.
-    Setting("sandbox", "sandbox for commands of the repository, and for the code of a REPL, which "
-            "monty can run, too", "auto", "choice",
-            choices=("auto", "bubblewrap", "monty", "none"), flag="--sandbox", metavar="NAME",
-            file=False, input="sandbox"),
+    Setting("sandbox", "sandbox for commands of the repository, and for code of a REPL (also "
+            "monty)", "auto", "choice", choices=("auto", "bubblewrap", "monty", "none"),
+            flag="--sandbox", metavar="NAME", file=False, input="sandbox"),
     Setting("out_dir", "folder of the summaries of all tasks, relative to the repository", "out",
             env=("CODEX_ORCHESTRATOR_OUT_DIR",), metavar="DIR", file=False),
     *RLMS,
@@ -268,11 +267,11 @@ SYMBOLIC: tuple[Setting, ...] = (
     Setting("context.source", "the long text to ask about: a file, a folder, a glob, - for "
             "standard input, or a context object", env=("RLM_CONTEXT_PATH",),
             flag="--context", metavar="PATH", file=False),
-    Setting("context.encoding", "how the files of a context are read: by their BOM and bytes "
-            "(auto), without decoding (bytes), or in an encoding such as shift_jis", "auto",
+    Setting("context.encoding", "encoding of a context: by BOM and bytes (auto), none (bytes), "
+            "or one such as shift_jis", "auto",
             flag="--context-encoding", metavar="NAME"),
     Setting("symbolic.environment", "how a question is answered: by plans that look into the text "
-            "(symbolic), or by code that reads all of it (repl)", "symbolic", "choice",
+            "(symbolic), or by code (repl)", "symbolic", "choice",
             choices=("symbolic", "repl"), flag="--environment", metavar="NAME"),
     Setting("symbolic.min_bytes", "size of a goal in bytes above which auto is symbolic", 1 << 20,
             "integer", minimum=1, env=("RLM_SYMBOLIC_MIN_BYTES",)),
@@ -338,8 +337,8 @@ RECURSION: tuple[Setting, ...] = (
             "cap", flag="--max-minutes", metavar="N"),
 )  # fmt: skip
 REVIEW_OF_PR: tuple[Setting, ...] = (
-    Setting("review.enabled", "review the change with analyzers, and with a model if one is "
-            "set and allowed; auto: if an analyzer is installed", "auto", "choice",
+    Setting("review.enabled", "review the change with analyzers, and a model if one is set and "
+            "allowed; auto: if an analyzer is installed", "auto", "choice",
             choices=("auto", "on", "off"), flag="--review", metavar="MODE", input="review"),
     Setting("review.model", "use a model in the review of a pull request: auto (if a model is "
             "named and the branch is in the same repository), or off", "auto", "choice",
@@ -347,9 +346,8 @@ REVIEW_OF_PR: tuple[Setting, ...] = (
 )  # fmt: skip
 REVIEW: tuple[Setting, ...] = (
     Setting("review.domains", "what to look for", _DOMAINS, "list", metavar="DOMAIN"),
-    Setting("review.depth", "how the model reviews a change: quick (it reads), normal (it may also "
-            "look around with tools, if its endpoint takes them and there is a sandbox), or deep "
-            "(it may look around longer)", "normal", "choice",
+    Setting("review.depth", "how the model reviews a change: quick (it reads), normal (also with "
+            "tools, where it can), or deep (longer)", "normal", "choice",
             choices=("quick", "normal", "deep"), flag="--depth", metavar="DEPTH"),
     Setting("review.refute_level", "lowest severity for which a second, independent question "
             "tries to refute a model's finding; off for none", "high", "choice",
@@ -415,8 +413,8 @@ WIKI: tuple[Setting, ...] = (
             "repository's GitHub wiki)", "pr", flag="--to", metavar="TARGET"),
 )  # fmt: skip
 WIKI_CHECK: tuple[Setting, ...] = (
-    Setting("wiki.check", "compare the pages in --out, else in wiki.folder, with the sources; exit "
-            "with 1 if one is stale; write nothing, ask no model", default=False, kind="boolean",
+    Setting("wiki.check", "exit with 1 if a page in --out, else in wiki.folder, is stale; write "
+            "nothing, ask no model", default=False, kind="boolean",
             flag="--check", file=False, own_env=False),
 )  # fmt: skip
 TOGETHER_OF_PR: tuple[Setting, ...] = (
@@ -425,9 +423,8 @@ TOGETHER_OF_PR: tuple[Setting, ...] = (
             flag="--together", input="together"),
 )  # fmt: skip
 TOGETHER: tuple[Setting, ...] = (
-    Setting("together.max_changes", "maximum number of pull requests that are compared; those "
-            "with the latest updates come first", 100, "integer", minimum=2,
-            flag="--max-changes", metavar="N"),
+    Setting("together.max_changes", "maximum number of pull requests to compare, the latest first",
+            100, "integer", minimum=2, flag="--max-changes", metavar="N"),
 )  # fmt: skip
 AGENT_HOOKS: tuple[Setting, ...] = (
     Setting("agent_hooks.enabled", "judge what a coding agent changed, when it stops",
@@ -447,9 +444,9 @@ AGENT_HOOKS: tuple[Setting, ...] = (
 #: From the narrowest.
 DELEGATE_MODES = ("status_only", "question_only", "full")
 DELEGATE: tuple[Setting, ...] = (
-    Setting("delegate.mode", "tools that rlm-ci mcp offers: those for the status of runs "
-            "(status_only), also those for questions to people (question_only), or all (full); "
-            "the narrowest of flag, environment and config file counts", "question_only", "choice",
+    Setting("delegate.mode", "tools that rlm-ci mcp offers: for the status of runs (status_only), "
+            "also for questions to people (question_only), or all (full); the narrowest of flag, "
+            "environment and config file counts", "question_only", "choice",
             choices=DELEGATE_MODES, env=("CODEX_DELEGATE_MODE",), flag="--mode", metavar="NAME"),
     Setting("delegate.roots", "folder of repositories for the tools of rlm-ci mcp; "
             "repeatable (default: the repository)", (), "list", flag="--root", metavar="DIR",
@@ -478,9 +475,8 @@ RECEIPT: tuple[Setting, ...] = (
             env=("ACTIONS_ID_TOKEN_REQUEST_TOKEN",)),
 )  # fmt: skip
 REVIEW_DRY_RUN: tuple[Setting, ...] = (
-    Setting("review.dry_run", "show how many calls, tokens and dollars a model would need to read "
-            "all of it, and review nothing", default=False, kind="boolean", flag="--dry-run",
-            file=False, own_env=False),
+    Setting("review.dry_run", "review nothing; show calls, tokens and dollars of the reading",
+            default=False, kind="boolean", flag="--dry-run", file=False, own_env=False),
 )  # fmt: skip
 #: What no check has a say in.
 PROGRAM = (

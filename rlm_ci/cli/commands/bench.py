@@ -75,10 +75,10 @@ _RUN = (
     _row("limit", "only the first cases of the preset", kind="integer", minimum=1, metavar="N"),
     _row("seed", "another seed for all cases that are generated; makes another suite",
          kind="integer", minimum=0, metavar="N"),
-    _row("tokens", "another length for all contexts that are generated, in tokens; makes another "
-         "suite", kind="integer", minimum=generators.SHORTEST, metavar="N"),
-    _row("context_tokens", "tokens that the model reads, with its answer, for the direct baseline "
-         "(default: models.context_tokens, or what its endpoint says)", kind="integer",
+    _row("tokens", "another length of the generated contexts; makes another suite",
+         kind="integer", minimum=generators.SHORTEST, metavar="N"),
+    _row("context_tokens", "tokens that the model reads, with its answer (default: "
+         "models.context_tokens, or what its endpoint says)", kind="integer",
          minimum=1024, metavar="N"),
     _row("environment", "environment for all cases, instead of their own", metavar="NAME"),
     _row("framework", "adapter of a framework", metavar="NAME"),
@@ -104,8 +104,8 @@ _REVIEW = (
     _row("folder", "folder of the changes and of what is done; a second run in it goes on "
          "(default: bench-review in the folder of the runs; none for recorded answers)",
          metavar="DIR"),
-    _row("answers", "play the recorded answers in FILE, and ask no model; `shipped` are those of "
-         "rlm-ci, which play if neither a model nor an endpoint is set", metavar="FILE"),
+    _row("answers", "play the recorded answers in FILE (default: `shipped`, if neither a model nor "
+         "an endpoint is set)", metavar="FILE"),
     _row("record", "write all answers to FILE, to be played by --answers", metavar="FILE"),
     _row("dry_run", "make the changes, and ask no model", default=False, kind="boolean"),
 )  # fmt: skip

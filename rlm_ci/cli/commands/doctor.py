@@ -48,8 +48,8 @@ _OWN = (
             own_env=False),
     Setting("doctor.model", "ask MODEL, or the model that is set, three small questions",
             default=False, kind="boolean", flag="--model", file=False, own_env=False),
-    Setting("doctor.rlms", "also carry out a small analysis, as before a role's turn: with the "
-            "model that is set up, or a scripted one", default=False, kind="boolean",
+    Setting("doctor.rlms", "also carry out a small analysis, with the model that is set up, or a "
+            "scripted one", default=False, kind="boolean",
             flag="--rlms", file=False, own_env=False),
     Setting("doctor.fix", "make the folder of the runs ready, for you alone", default=False,
             kind="boolean", flag="--fix", file=False, own_env=False),

@@ -87,15 +87,15 @@ OWN = (
             "bots (the default), @LOGIN for an account, or people for everybody", (), "list",
             flag="--agents", metavar="NAME,...", file=False, own_env=False),
     Setting("init.after_edit", "with --agents: also advise an agent, after an edit, to split its "
-            "work once it has used 80 % of the diff budget", flag="--after-edit", file=False,
+            "work at 80 % of the diff budget", flag="--after-edit", file=False,
             own_env=False, **_SWITCH),
     _row("fork_safe", "write two workflows: one checks without permissions, the other posts, "
          "also for forks", **_SWITCH),
     _row("slash_commands", "write a workflow for comments such as /rlm-ci check", **_SWITCH),
     Setting("init.wiki", "write a workflow that refreshes the wiki once a week; it opens a pull "
             "request", flag="--wiki", file=False, own_env=False, **_SWITCH),
-    Setting("init.test_bite", "also run the tests of a change on broken code, in the sandbox: "
-            "names test-bite among the checks", flag="--test-bite", file=False, own_env=False,
+    Setting("init.test_bite", "also run the tests of a change on broken code (test-bite)",
+            flag="--test-bite", file=False, own_env=False,
             **_SWITCH),
     _row("pin", "commit of rlm-ci for the workflows (default: the installed one)"),
     _row("hooks", "install native Git hooks in this clone, instead of a pre-commit configuration",
