@@ -81,7 +81,7 @@ def _verdict(
 
 def _of(copy: ChangedCopy, key: tuple[str, str], accepted: _Keys, kind: str) -> set[str]:
     """The accepted alterations of a kind."""
-    kinds = copy.made[key].kinds if key in copy.made else {}
+    kinds = copy.changed_tests[key].kinds if key in copy.changed_tests else {}
     return {word for word in accepted.get(key, ()) if kinds.get(word) == kind}
 
 
@@ -90,7 +90,7 @@ def _words(copy: ChangedCopy, reply: ValidatorAnswer | None) -> _Keys | None:
     if reply is None:
         return None
     index, words = OutcomeIndex(reply.outcomes.tests), {}
-    for (path, name), test in copy.made.items():
+    for (path, name), test in copy.changed_tests.items():
         outcomes = index.of(path, name)
         text = "\n".join([reply.printed, *(outcome.message for outcome in outcomes)])
         if outcomes or not reply.outcomes.complete:

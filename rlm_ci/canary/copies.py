@@ -24,7 +24,7 @@ class ChangedCopy(Value):
 
     label: str
     texts: Mapping[str, str]
-    made: Mapping[tuple[str, str], ChangedTest]
+    changed_tests: Mapping[tuple[str, str], ChangedTest]
 
 
 class TestCopies:
@@ -127,7 +127,9 @@ class TestCopies:
             if changed.text != self.texts[path]:
                 texts[path] = changed.text
                 changed_tests.update(
-                    ((path, name), test) for name, test in changed.made.items() if test.form != IDLE
+                    ((path, name), test)
+                    for name, test in changed.changed_tests.items()
+                    if test.form != IDLE
                 )
         return ChangedCopy(label, texts, changed_tests)
 

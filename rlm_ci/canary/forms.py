@@ -81,7 +81,7 @@ class ChangedText(Value):
     """A changed text, and its changed tests by name."""
 
     text: str
-    made: dict[str, ChangedTest]
+    changed_tests: dict[str, ChangedTest]
 
 
 def token(chance: Random) -> str:

@@ -181,7 +181,7 @@ class Canary:
     ) -> ValidatorAnswer | None:
         """How the validator ends on a copy; None where it has no test, or no time is left."""
         self._copies[copy.label] = copy
-        if not copy.made:
+        if not copy.changed_tests:
             return None
         label = f"{copy.label}{'-start' * at_start}{'-with-new-tests' * with_new}"
         if label not in self._replies:
@@ -201,14 +201,16 @@ class Canary:
         index = OutcomeIndex(reply.outcomes.tests)
         each = {path: index.of_each(path, self._tests.names[path]) for path in copy.texts}
         tokens = {
-            word: word in reply.printed for test in copy.made.values() for word in test.tokens
+            word: word in reply.printed
+            for test in copy.changed_tests.values()
+            for word in test.tokens
         }
         return {
             target.key: self._answer(
                 target, changed_test, reply, each[target.path][target.test.name], tokens
             )
             for target in self._tests.targets
-            if (changed_test := copy.made.get(target.key)) is not None
+            if (changed_test := copy.changed_tests.get(target.key)) is not None
         }
 
     def _doubts(self, copy: ChangedCopy, reply: ValidatorAnswer) -> list[FailedProbe]:
@@ -218,7 +220,7 @@ class Canary:
         for target in self._tests.targets:
             if target.key not in results:
                 continue
-            form, (what, shown) = copy.made[target.key].form, results[target.key]
+            form, (what, shown) = copy.changed_tests[target.key].form, results[target.key]
             if what:
                 doubts.append(FailedProbe(target, copy.label, form, what, shown))
             else:
@@ -259,7 +261,7 @@ class Canary:
 
     def _judge_whole(self, copy: ChangedCopy, reply: ValidatorAnswer) -> None:
         """Note an exit code 0 although tests fail, and changed files that were written."""
-        must_fail = sum(test.form != REWORDED for test in copy.made.values())
+        must_fail = sum(test.form != REWORDED for test in copy.changed_tests.values())
         failed = any(outcome.state == FAILED for outcome in reply.outcomes.tests)
         if reply.exit_code == 0 and must_fail and failed:
             tests = count(must_fail, "test")
@@ -450,7 +452,7 @@ class Canary:
             if doubt.subject.key in failing:
                 outcomes = index.of(doubt.subject.path, doubt.subject.test.name)
                 text = "\n".join([reply.printed, *(outcome.message for outcome in outcomes)])
-                tokens = copy.made[doubt.subject.key].tokens
+                tokens = copy.changed_tests[doubt.subject.key].tokens
                 certain = any(re.search(f"{word}(?!{ON_BRANCH})", text) for word in tokens)
                 left.append(doubt.replace(is_told=not certain))
         return left

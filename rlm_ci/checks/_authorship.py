@@ -20,10 +20,10 @@ _LIMIT = 32 << 20
 
 
 class Authorship(Value):
-    """Whether a bot or a coding agent wrote a change; ``told`` says why, or that nobody knows."""
+    """Whether a bot or a coding agent wrote a change; ``reason`` says why, or that nobody knows."""
 
     is_by_agent: bool = False
-    told: str = ""
+    reason: str = ""
 
 
 def authorship_of(
@@ -48,11 +48,11 @@ def authorship_of(
         return _by_agent(f"Agent Trace names {join(sorted(names))}")
     if pull is None and (name := agent_authors.running(environ)):
         return _by_agent(f"{name} runs this")
-    return Authorship(told="who wrote it is not known: shallow clone" if wrote.is_cut else "")
+    return Authorship(reason="who wrote it is not known: shallow clone" if wrote.is_cut else "")
 
 
 def _by_agent(why: str) -> Authorship:
-    return Authorship(is_by_agent=True, told=f"strict: {why}")
+    return Authorship(is_by_agent=True, reason=f"strict: {why}")
 
 
 def _signed(body: str) -> set[str]:

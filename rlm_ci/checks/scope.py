@@ -101,9 +101,9 @@ def run(
         findings += _outside(patterns, paths, options)
     summary = _summary(len(paths), len(rules) + len(task), findings, queried=bool(queried))
     if not is_by_agent:
-        summary += f"; {wrote.told or 'no agent wrote it'}"
+        summary += f"; {wrote.reason or 'no agent wrote it'}"
     elif not queried:
-        summary += f"; {wrote.told}"
+        summary += f"; {wrote.reason}"
     if findings and not queried:
         reason = options.values["scope.override_reason"]
         override = stated(_OVERRIDE, reason, changes.pull_request, today())

@@ -103,7 +103,7 @@ def run(
         logins = options.values.get("test_guard.strict_authors", ())
         wrote = authorship_of(changes, options.environ, logins)
         is_strict = wrote.is_by_agent
-        summary = "; ".join(filter(None, (summary, wrote.told)))
+        summary = "; ".join(filter(None, (summary, wrote.reason)))
     if is_strict:
         findings = [
             finding.replace(severity=Severity.HIGH)

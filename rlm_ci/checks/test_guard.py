@@ -117,7 +117,7 @@ def run(
         is_strict = options.test_guard.fail
         if not is_strict:
             wrote = authorship_of(changes, options.environ, options.test_guard.strict_authors)
-            is_strict, authorship = wrote.is_by_agent, wrote.told
+            is_strict, authorship = wrote.is_by_agent, wrote.reason
     if not (is_strict or authorship):
         result = _without_doubtful(result)
     findings = _findings(result, sides, is_strict=is_strict)
@@ -159,7 +159,7 @@ def _without_reverts(result: ComparedTests, changes: ChangeSet, sides: _Sides) -
     product = [path for path in sides.contents if weaker.is_product(path)]
     lost = {weakening.path for weakening in result.weakenings}
     reverted = taken_back(changes, sides.both, product, lost, _LIMIT)
-    gone = [weakening for weakening in result.weakenings if weakening.path in reverted.whole]
+    gone = [weakening for weakening in result.weakenings if weakening.path in reverted.restored]
     gone = [weakening for weakening in gone if weakening.rule in (REMOVED, WEAKENED)]
     notes = [weakening.replace(rule=OBSOLETE) for weakening in gone]
     left = tuple(

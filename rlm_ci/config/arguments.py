@@ -19,13 +19,13 @@ class Arguments(Value):
 
     flags: dict[str, Any]
     positionals: tuple[str, ...]
-    rest: tuple[str, ...]
+    trailing_paths: tuple[str, ...]
     help: bool = False
     version: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
-        return (*self.positionals, *self.rest)
+        return (*self.positionals, *self.trailing_paths)
 
 
 #: Similarity from which on an unknown option counts as misspelt.

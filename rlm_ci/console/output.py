@@ -37,13 +37,13 @@ FILES = (
 
 
 class Output(Value):
-    """Where results go, and their format; ``place`` is a file, None for standard output.
+    """Where results go, and their format; ``path`` is a file, None for standard output.
 
     ``repository`` is the one that the command line names, "" for that of the current folder.
     """
 
     format: str
-    place: str | None
+    path: str | None
     colour: bool
     verbose: bool
     quiet: bool
@@ -67,7 +67,7 @@ class Output(Value):
     def options(self, templates: Mapping[str, str] | None = None) -> RenderOptions:
         """How to render for this output."""
         width = None
-        if self.place is None:
+        if self.path is None:
             with suppress(OSError, ValueError, AttributeError):  # no terminal; closed
                 width = os.get_terminal_size(sys.stdout.fileno()).columns or 80
         return RenderOptions(
@@ -79,7 +79,7 @@ class Output(Value):
             quiet=self.quiet,
             rule_pages=self.rule_pages,
             repository=self.repository,
-            has_cause=self.place is not None,  # else standard error has it
+            has_cause=self.path is not None,  # else standard error has it
             time=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         )
 
@@ -102,7 +102,7 @@ class Output(Value):
 
     def require_place(self) -> None:
         """Raise StorageError for a place that cannot be written, before the work begins."""
-        path = self.place
+        path = self.path
         if path is None or files.is_channel(path):
             return
         folder = os.path.dirname(path) or os.curdir
@@ -116,10 +116,10 @@ class Output(Value):
 
     def emit(self, text: str) -> None:
         """``text`` to ``--output``, else to standard output."""
-        if self.place is not None:
-            files.write(self.place, text.encode("utf-8", "backslashreplace"))
-            if not self.quiet and not files.is_channel(self.place):
-                say(f"written: {self.place}")
+        if self.path is not None:
+            files.write(self.path, text.encode("utf-8", "backslashreplace"))
+            if not self.quiet and not files.is_channel(self.path):
+                say(f"written: {self.path}")
         elif text:
             write(text)
 

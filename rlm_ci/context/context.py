@@ -230,7 +230,7 @@ class Context(Closing):
         return before
 
     def _compare(self, context_digests: ContextDigests) -> None:
-        source_id, right = f"sha256:{context_digests.whole}", self.full_index()
+        source_id, right = f"sha256:{context_digests.source}", self.full_index()
         bad = [
             number
             for number in range(self.chunk_count)

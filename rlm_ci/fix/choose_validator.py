@@ -132,7 +132,7 @@ def require_no_watch(validator: str, commands: SandboxedCommands, where: str) ->
     command = watch_mode.find(validator, commands.text, is_ci=is_ci)
     if command is None:
         return ""
-    origin = command.place or where
+    origin = command.location or where
     if command.ends:
         return f"{command.text} watches where there is a terminal; here it runs once ({origin})"
     raise ConfigError(

@@ -86,7 +86,7 @@ class FixDetails(Value):
     tests: str = ""
     omitted: tuple[tuple[str, str], ...] = ()
     #: What the agent said last, and the changed files with their numbers of lines.
-    said: str = ""
+    last_message: str = ""
     status: str = ""
     #: What the state keeps of each turn, with the number of its iteration.
     turns: tuple[tuple[int, Mapping[str, Any]], ...] = ()
@@ -119,7 +119,7 @@ class FixDetails(Value):
 
         Where the validator fails and no place is known, its last lines.
         """
-        summary = clip(self.said.strip(), _SUMMARY)
+        summary = clip(self.last_message.strip(), _SUMMARY)
         lines = [f"The agent says: {marked(summary)}"] if summary and summary not in reason else []
         rows = self.status.splitlines()
         lines += rows[:_ROWS]

@@ -95,7 +95,7 @@ class RoleNote(Value):
     """What a role said, for the roles after it; ``path`` is the whole of it, where that is more."""
 
     role: str
-    said: str
+    message: str
     undone: str
     path: str
 
@@ -107,7 +107,7 @@ class RoleNote(Value):
 
     def to_dict(self) -> dict[str, str]:
         """The variables of the templates."""
-        text = quoted("Its answer", clip(self.said, NOTE_LIMIT))
+        text = quoted("Its answer", clip(self.message, NOTE_LIMIT))
         undone = taken_back(self.undone)
         return {"role": self.role, "text": text, "undone": undone, "path": self.path}
 

@@ -363,7 +363,7 @@ class FixRun(Attempt):
             plain_run=steps.verdicts.plain_run,
             tests=_edits(steps, tree, left),
             omitted=workspace.snapshot.omitted,
-            said=_last_words(self._state.entries),
+            last_message=_last_words(self._state.entries),
             status=redactor.without_known(status),
             turns=tuple(
                 (entry["n"], turn) for entry in self._state.entries for turn in entry["turns"]

@@ -51,14 +51,14 @@ _TRIES = 5
 class Delivery(Value):
     """The result of a delivery: ``commit`` is None when there was nothing to push.
 
-    ``kept`` are files that people have edited since, left as they are. ``displaced`` are files of
-    others that made room, by their paths, with their new paths ("" for removed). ``differs``: the
-    branch differs from its base.
+    ``edited_files`` are files that people have edited since, left as they are. ``displaced`` are
+    files of others that made room, by their paths, with their new paths ("" for removed).
+    ``differs``: the branch differs from its base.
     """
 
     branch: str
     commit: str | None
-    kept: tuple[str, ...] = ()
+    edited_files: tuple[str, ...] = ()
     displaced: Mapping[str, str] = MappingProxyType({})
     differs: bool = True
 
@@ -67,9 +67,12 @@ class Delivery(Value):
         what = f"nothing to push: {self.branch} has these pages"
         if self.commit:
             what = f"pushed {self.commit[:12]} to {self.branch}"
-        if self.kept:
-            number, names = count(len(self.kept), "page"), ", ".join(self.kept[:_NAMED])
-            names += ", ..." if len(self.kept) > _NAMED else ""
+        if self.edited_files:
+            number, names = (
+                count(len(self.edited_files), "page"),
+                ", ".join(self.edited_files[:_NAMED]),
+            )
+            names += ", ..." if len(self.edited_files) > _NAMED else ""
             what += f"; {number} that people have edited left as they are ({names})"
         for path, new in self.displaced.items():
             what += f"; {path} was there: it is now {new}" if new else f"; {path} replaced"

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class RemoteUser(Value):
-    """Who pushes: ``token`` is for the server ``ours`` alone; ``where`` names what asks for it.
+    """Who pushes: ``token`` is for the server ``server`` alone; ``where`` names what asks for it.
 
     ``otherwise`` says what to do in a repository without a remote, ``extra`` brings GitPython.
     """
 
     token: str | None
-    ours: str
+    server: str
     environ: Mapping[str, str]
     where: str
     otherwise: str = ""
@@ -56,4 +56,4 @@ class RemoteUser(Value):
             url = os.path.abspath(local_path)
         if suffix:
             url = f"{url.rstrip('/').removesuffix('.git')}{suffix}"
-        return cloned(url, self.environ, token=self.token, own_folder=self.ours)
+        return cloned(url, self.environ, token=self.token, own_folder=self.server)

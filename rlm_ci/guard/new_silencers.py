@@ -72,13 +72,13 @@ class _Side(Row):
 
     path: str
     lines: Sequence[str]
-    own: Sequence[str]
+    unmatched: Sequence[str]
 
     def silencers(self) -> Iterator[_Line]:
-        text = "\n".join(self.own)
+        text = "\n".join(self.unmatched)
         if any(word in text for word in _MAY_SILENCE):
             silencers = lint_silencing.silencers(
-                self.path, "\n".join(self.lines), lint_silencing.TOOLS, self.own
+                self.path, "\n".join(self.lines), lint_silencing.TOOLS, self.unmatched
             )
             for line, some in groupby(silencers, key=attrgetter("line")):
                 yield _Line(line, self._code(line), tuple(some))
@@ -183,7 +183,7 @@ def _is_of_types(after: _Side, line: _Line) -> bool:
     """Whether a test says that its own new line must not pass the type checker."""
     if _OF_TYPES.search(after.path):
         return True
-    below = zip(after.lines[line.number :], after.own[line.number :], strict=True)
+    below = zip(after.lines[line.number :], after.unmatched[line.number :], strict=True)
     added = next((added for text, added in below if _code(text)), "")
     folders = after.path.split("/")[:-1]
     is_inside = "__tests__" in folders or any(map(test_file_names.is_folder, folders))
@@ -192,7 +192,7 @@ def _is_of_types(after: _Side, line: _Line) -> bool:
 
 def _stricter(before: _Side, after: _Side) -> tuple[str, ...]:
     """How comments begin that silence a checker which looks at more of this file by now."""
-    text = "\n".join(after.own) if any(before.lines) else ""
+    text = "\n".join(after.unmatched) if any(before.lines) else ""
     checkers = {match[1] for match in _STRICTER.finditer(text)}
     begins = [begin for checker in checkers for begin in (f"# {checker}", "# type", checker)]
     return tuple(begins)
@@ -308,7 +308,11 @@ def _is_explained(after: _Side, line: _Line) -> bool:
     if says_why(text[start.start() :] if start else text):
         return True
     rules = {silencer.what for silencer in line.silencers}
-    beside = (after.own[at] for at in (line.number - 2, line.number) if 0 <= at < len(after.own))
+    beside = (
+        after.unmatched[at]
+        for at in (line.number - 2, line.number)
+        if 0 <= at < len(after.unmatched)
+    )
     if any(says_why(comment) and any(rule in comment for rule in rules) for comment in beside):
         return True  # the next line has the same comment, with its reason
     # Whether a comment above is about the code or about the tool, only a reader can tell. The same

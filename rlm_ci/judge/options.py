@@ -94,7 +94,7 @@ def posting_of(settings: Settings) -> PostingOptions:
     return PostingOptions(
         comment=publish.comment,
         check_run=publish.check_run,
-        least=Severity.from_label(publish.least),
+        lowest_severity=Severity.from_label(publish.least),
         is_enabled=publish.enabled,
         sources=(sources["publish.enabled"], sources["publish.comment"]),
         name=run_name(settings) if publish.name else "",

@@ -54,7 +54,7 @@ class EpisodeJob(VerbJob):
         return (), {
             f"{program.name} {name}": text
             for program in self._programs
-            for name, text in program.own.items()
+            for name, text in program.file_variables.items()
         }
 
     def attempt(self, run: Run, goal: str, record: Record) -> RunAttempt:

@@ -76,10 +76,10 @@ _NOTHING: Final = BudgetUse()
 
 
 class Reservation(Value):
-    """Room for one call, which uses ``most`` at most."""
+    """Room for one call, which uses ``ceiling`` at most."""
 
     request: ModelRequest
-    most: BudgetUse
+    ceiling: BudgetUse
     price: Price | None
 
 
@@ -262,7 +262,7 @@ class Ledger:
         Of an answer that broke off after ``size`` bytes, that is no more than they can have been,
         unless a budget must hold: reasoning may have been hidden.
         """
-        use, price = reservation.most, reservation.price
+        use, price = reservation.ceiling, reservation.price
         if size is not None and not self._limits_tokens():
             use = _max_use(use.prompt_tokens, min(size, use.completion_tokens), price)
         more = None
@@ -317,14 +317,14 @@ class Ledger:
         others = self._open.values()
         if is_first and self._limits_tokens() and model in {call.request.model for call in others}:
             return False
-        return self._exceeded(sum((call.most for call in others), self._spent + use)) is None
+        return self._exceeded(sum((call.ceiling for call in others), self._spent + use)) is None
 
     def _limits_tokens(self) -> bool:
         return (self.budget_usd, self.max_tokens) != (None, None)
 
     def _judge(self, reservation: Reservation, usage: TokenUsage) -> None:
         """Note a prompt of more tokens than it can have, and an answer that exceeded its cap."""
-        model, use = printable(reservation.request.model), reservation.most
+        model, use = printable(reservation.request.model), reservation.ceiling
         if usage.prompt_tokens > use.prompt_tokens:
             self._surprise = (
                 f"a prompt came to {usage.prompt_tokens:,} tokens where no more than "

@@ -40,7 +40,7 @@ class PartLedger(Ledger):
         reservation = super().reserve(request)
         try:
             outer = self._whole.reserve(
-                request.replace(max_tokens=reservation.most.completion_tokens)
+                request.replace(max_tokens=reservation.ceiling.completion_tokens)
             )
         except BaseException:
             super().release(reservation)

@@ -240,7 +240,7 @@ class GatewayAsk(Closing):
         #: None where the prompts are not limited by the context: counts change nothing.
         self._largest = None if largest is None or largest <= prompt_bytes else largest
         self._has_forms = has_forms
-        is_shown = gateway.figures.kept.bytes_per_token is not None
+        is_shown = gateway.figures.stored.bytes_per_token is not None
         self._may_be_refused = is_assumed or (self._largest is not None and not is_shown)
         self._is_to_begin = shares and self.fit is not None
         self._is_first = self.is_taught = False
@@ -391,7 +391,7 @@ def context_of(
     is_asked = connector is None and provider_of(options) != recorded.RECORDED
     figures = NO_FIGURES
     if is_asked:
-        figures = EndpointFigures(runs, endpoint.base_url, model).kept
+        figures = EndpointFigures(runs, endpoint.base_url, model).stored
     context = _context_of(options, model, connector, figures.context_tokens)
     return context.replace(bytes_per_token=figures.bytes_per_token)
 

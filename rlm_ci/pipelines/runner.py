@@ -47,7 +47,7 @@ _CODES = frozenset(code for code, _, _ in EXIT_CODES)
 class RunnerContext(Value):
     """Where pipelines are carried out: ``repository`` is the top level, ``environ`` what the
     stages inherit, ``timeout`` the default of a stage in seconds (None: a week), ``actions`` our
-    own stages, by pipeline; ``warn`` shows errors that do not end the run; ``given`` are
+    own stages, by pipeline; ``warn`` shows errors that do not end the run; ``variables`` are
     variables that override those of a stage's definition.
     """
 
@@ -58,7 +58,7 @@ class RunnerContext(Value):
     actions: Mapping[str, Action]
     timeout: float | None = None
     warn: Callable[[RlmCiError], None] | None = None
-    given: Mapping[str, str] = MappingProxyType({})
+    variables: Mapping[str, str] = MappingProxyType({})
 
     def doubt(self, about: RlmCiError | None) -> None:
         """Warn of an error that does not end the run."""
@@ -205,7 +205,7 @@ def _environment(
     if goal is not None:
         of_run["RLM_GOAL"] = goal
     inputs = context.pipelines[run.manifest.pipeline_id].variables()
-    return {**inputs, **context.environ, **of_run, **dict(stage.env), **context.given}
+    return {**inputs, **context.environ, **of_run, **dict(stage.env), **context.variables}
 
 
 def _subpipeline(

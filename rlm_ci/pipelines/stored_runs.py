@@ -213,7 +213,7 @@ def record(entry: FoundRun) -> dict[str, Any]:
     """The manifest of a run as JSON, its path, whether its process is gone, and its tree."""
     gone = entry.is_gone(time.time())
     tree = TreeWatcher(entry.path, entry.run.pipeline_id).record(entry.run.status)
-    fields = {**entry.run.to_dict(), "manifest": entry.place, "gone": gone}
+    fields = {**entry.run.to_dict(), "manifest": entry.manifest_path, "gone": gone}
     return fields if tree is None else {**fields, "recursion": tree}
 
 

@@ -29,8 +29,19 @@ class NodeWork:
     """A node at work. Once it is split, it has ``sizes`` and ``results`` of its children."""
 
     __slots__ = (
-        "attempt", "decision", "depth", "errors", "id", "kept", "parent", "part", "place",
-        "results", "sizes", "texts", "waiting",
+        "attempt",
+        "decision",
+        "depth",
+        "earlier_result",
+        "errors",
+        "id",
+        "parent",
+        "part",
+        "position",
+        "results",
+        "sizes",
+        "texts",
+        "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -38,12 +49,12 @@ class NodeWork:
     ) -> None:
         self.id = identifier
         self.parent = parent
-        self.place = position
+        self.position = position
         self.depth = depth
         self.part = part
         self.attempt = 1
         #: The result of an earlier session, taken instead of a new one.
-        self.kept: NodeResult | None = None
+        self.earlier_result: NodeResult | None = None
         self.decision: tuple[str, str, float] | None = None
         self.texts: tuple[LeafText, ...] = ()
         self.errors: tuple[tuple[int, str, bool], ...] = ()

@@ -89,19 +89,19 @@ class LeafText(Row):
     """A file or a slice of one; ``line_start`` is the number of its first line.
 
     ``blob`` is the object id of the whole file. The first slice also has the bytes of the file,
-    ``whole``, for analyses that need the whole file.
+    ``file_bytes``, for analyses that need the whole file.
     """
 
     path: str
     blob: str
     content: bytes
     line_start: int = 1
-    whole: bytes | None = None
+    file_bytes: bytes | None = None
 
     @property
     def complete(self) -> bytes:
         """The whole file for its first slice, else ``content``."""
-        return self.content if self.whole is None else self.whole
+        return self.content if self.file_bytes is None else self.file_bytes
 
 
 class LeafTask(Value):

@@ -150,8 +150,8 @@ class SolveRun:
             if self._is_split(branch):
                 if leaves and self._constraints.order == DFS:
                     break
-            elif branch.kept is not None:
-                self._keep(branch, branch.kept)
+            elif branch.earlier_result is not None:
+                self._keep(branch, branch.earlier_result)
             elif branch.decision == _LATE:
                 self._miss(branch)
             else:
@@ -203,9 +203,9 @@ class SolveRun:
         ended: dict[NodeWork, NodeResult] = {}
         if store.resumed:
             for work in some:
-                work.kept = store.finished_result(work.id)
-                if work.kept is not None and store.is_completed(work.id):
-                    ended[work] = work.kept
+                work.earlier_result = store.finished_result(work.id)
+                if work.earlier_result is not None and store.is_completed(work.id):
+                    ended[work] = work.earlier_result
             fresh = [node_work for node_work in some if not store.is_known(node_work.id)]
         if fresh:
             depth = fresh[0].depth
@@ -405,7 +405,7 @@ class SolveRun:
         if above is None:
             self._root = result
             return
-        above.results[branch.place] = result
+        above.results[branch.position] = result
         above.waiting -= 1
         if not above.waiting:
             self._aggregate(above)

@@ -225,7 +225,7 @@ class ReviewObjective:
         onward = options.get("onward")
         #: The results of an earlier review of the same change, if any.
         self._onward = None if onward is None else CarriedReview.from_dict(onward)
-        paths = None if self._onward is None else self._onward.asked
+        paths = None if self._onward is None else self._onward.unread_files
         #: The files that a model has yet to read; None for all.
         self._unread = None if paths is None else frozenset(paths)
 
@@ -436,7 +436,7 @@ class ReviewObjective:
                 finding for finding in findings if self._is_unread(finding.finding.evidence[0].path)
             ]
             drawn = draw(ask, unread)
-            argued = self._prover.prove(None, drawn.found)
+            argued = self._prover.prove(None, drawn.findings)
             metrics.update(argued.metrics)
             findings = merge.merge((*findings, *argued.findings))
             proved = proved.replace(claims=(*proved.claims, *argued.claims))

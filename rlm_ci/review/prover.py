@@ -64,7 +64,7 @@ def options(
 
 
 class ProverPlace(Value):
-    """What a prover is made for; ``held`` closes at the end of the job what it opens.
+    """What a prover is made for; ``exit_stack`` closes at the end of the job what it opens.
 
     ``tell`` hears what is run, where that may take minutes.
     """
@@ -74,7 +74,7 @@ class ProverPlace(Value):
     change: ChangeSet | None
     run: Run
     record: Record
-    held: ExitStack
+    exit_stack: ExitStack
     is_replay: bool
     tell: Callable[[str], object]
 
@@ -105,7 +105,7 @@ def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover
         Command.parse(proofs["setup"], where=_SETUP) if proofs["setup"] else None,
         tuple(map(Command.parse, proofs["validators"])),
     )
-    runner = at.held.enter_context(ProofRunner(proof_place, at.record.fact, tell=at.tell))
+    runner = at.exit_stack.enter_context(ProofRunner(proof_place, at.record.fact, tell=at.tell))
     return Prover(sources, runner, "", *levels, accepted=accepted)
 
 

@@ -397,7 +397,7 @@ class ChangeReviewJob(ReviewJob):
     #: Gives why findings are settled on the pull request.
     settled: Callable[[], Sequence[Settlement]]
     #: What the next review may use, "" for nothing.
-    kept = ""
+    packed_text = ""
 
     def may_write(self) -> bool:
         return not self.before.is_asked
@@ -505,9 +505,9 @@ class ChangeReviewJob(ReviewJob):
             head = self.change.head
             sentences = previous_review.rows(words, head, mask) if words and head else ()
             packed = pack(claims, marks, asked_for, mask, unchecked, sentences=sentences)
-            self.kept, left_out = packed.text or TOO_MUCH, packed.left_out
+            self.packed_text, left_out = packed.text or TOO_MUCH, packed.left_out
         mended = result.data["mended"]
-        number = len(done.corpus.files) if begun.asked is None else len(begun.asked)
+        number = len(done.corpus.files) if begun.unread_files is None else len(begun.unread_files)
         metrics = {
             "since": begun.since,
             "why": begun.why,

@@ -60,14 +60,14 @@ _UNREPORTED = 86_400.0
 
 
 class FoundRun(Value):
-    """A run in the store. ``place`` names its manifest in messages; where ``manifest`` is
+    """A run in the store. ``manifest_path`` names its manifest in messages; where ``manifest`` is
     None, ``problem`` says what is wrong with it.
     """
 
     task_id: str
     run_id: str
     path: str
-    place: str
+    manifest_path: str
     manifest: Manifest | None = None
     problem: RlmCiError | None = None
 
@@ -76,7 +76,7 @@ class FoundRun(Value):
         """The manifest; raises DamagedError where it cannot be read."""
         if self.manifest is not None:
             return self.manifest
-        raise self.problem or DamagedError("there is no manifest", where=self.place)
+        raise self.problem or DamagedError("there is no manifest", where=self.manifest_path)
 
     @property
     def order(self) -> tuple[str, float, str]:
@@ -134,7 +134,7 @@ class FoundRun(Value):
 
     def read(self) -> FoundRun:
         """The same run, read again."""
-        return _entry(self.task_id, self.run_id, self.path, self.place)
+        return _entry(self.task_id, self.run_id, self.path, self.manifest_path)
 
 
 def entries(store: RunStore, task_id: str | None = None) -> list[FoundRun]:
@@ -290,7 +290,7 @@ def require_in(store: RunStore, entry: FoundRun) -> None:
         elsewhere, git_dir = discover(os.path.realpath(entry.path))
         raise UsageError(
             "that run belongs to another repository, or to no one",
-            where=entry.place,
+            where=entry.manifest_path,
             hint=f"add -C {shlex.quote(elsewhere)}" if git_dir else f"name one below {store.root}",
         )
 

@@ -132,7 +132,7 @@ class Bubblewrap:
                 on_output=on_output,
                 watch=_Watch(job.limits, writable, inside),
                 descriptors=(arguments, passwd, group, its_info, gate.its, *others),
-                gate=(gate.ours, gate.open),
+                gate=(gate.parent_fd, gate.open),
                 stop=stop,
             )
             inside.wait()
@@ -358,7 +358,7 @@ class _Gate(Closing):
         self._limits = job_limits
         self._ours, self._its = socketpair()
         self._ours.setsockopt(SOL_SOCKET, SO_PASSCRED, 1)
-        self.ours, self.its = self._ours.fileno(), self._its.fileno()
+        self.parent_fd, self.its = self._ours.fileno(), self._its.fileno()
 
     def close(self) -> None:
         self._ours.close()

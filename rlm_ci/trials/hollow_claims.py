@@ -119,7 +119,7 @@ def failing(
         except UnparsableError:
             continue
         texts[path] = text.encode(readers.encoding(path, contents[path]), "surrogateescape")
-        keys |= {(path, name) for name in (*changed.made, *caught)}
+        keys |= {(path, name) for name in (*changed.changed_tests, *caught)}
     return texts, keys
 
 

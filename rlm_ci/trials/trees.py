@@ -97,7 +97,7 @@ class ProofTrees(Closing):
     """The folders, made when they are first asked for, and removed at the end."""
 
     def __init__(self, proof_place: ProofPlace) -> None:
-        self.place = proof_place
+        self.proof_path = proof_place
         #: Where the sandbox shows a tree.
         self.root = os.path.realpath(proof_place.repository.root)
         self.env, self._tools = tool_environment(proof_place.environ, self.root)
@@ -122,8 +122,8 @@ class ProofTrees(Closing):
         """
         side = BASE if side == BASE else HEAD
         if side not in self._trees:
-            commit = self.place.base if side == BASE else self.place.head
-            tree = Tree.at(self.place.repository, commit)
+            commit = self.proof_path.base if side == BASE else self.proof_path.head
+            tree = Tree.at(self.proof_path.repository, commit)
             self._trees[side] = tree.only(lambda path: "__pycache__" not in path)
         return self._trees[side]
 
@@ -172,7 +172,7 @@ class ProofTrees(Closing):
         if side in self.patches:
             data = self.patches[side].encode("utf-8", "surrogateescape")
             data += b"" if data.endswith(b"\n") else b"\n"
-            apply_patch(data, folder, self.place.environ)
+            apply_patch(data, folder, self.proof_path.environ)
         make_room(folder, environment)
         return folder
 
@@ -224,7 +224,7 @@ class ProofTrees(Closing):
 
     def why_not(self) -> str:
         """Why nothing can be run, in a line; "" where it can. It makes the environment."""
-        proof_place = self.place
+        proof_place = self.proof_path
         try:
             if not proof_place.sandbox().isolated:
                 return "there is no sandbox, and code of a model runs in none but a real one"
@@ -252,7 +252,7 @@ class ProofTrees(Closing):
     ) -> StreamResult:
         """Run a job on a tree in the sandbox, with the tools' variables under its own."""
         job = job.replace(env={**self.env, "PATH": self._path(), **job.env})
-        return tree.run(self.place.sandbox(), job, on_output=on_output, stop=stop)
+        return tree.run(self.proof_path.sandbox(), job, on_output=on_output, stop=stop)
 
     def _path(self) -> str:
         """Where programs are: first in an environment that the setup has made."""
@@ -325,9 +325,9 @@ class ProofTrees(Closing):
                 for name in dependency_folders(self.root)
                 if not any(path.startswith(f"{name}/") for path in tracked)
             }
-            if self.place.setup is not None:
+            if self.proof_path.setup is not None:
                 try:
-                    added |= self._set_up(self.place.setup)
+                    added |= self._set_up(self.proof_path.setup)
                 except UnavailableError as error:
                     self._failure = error
                     raise

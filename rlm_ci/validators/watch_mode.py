@@ -55,7 +55,7 @@ class WatchedCommand(Value):
     """
 
     text: str
-    place: str
+    location: str
     once: str
     ends: bool = False
 

@@ -21,7 +21,7 @@ def spans_of(
     spans: dict[str, SpanRecord] = {}
     placed = []
     for call in calls:
-        parts = call.place.split("/")[:-1]
+        parts = call.position.split("/")[:-1]
         for depth, part in enumerate(parts, 1):
             path, parent = "/".join(parts[:depth]), "/".join(parts[: depth - 1])
             if path not in spans and path not in nodes:

@@ -37,7 +37,7 @@ class RecordedCall(Row):
 
     seq: int
     kind: str
-    place: str
+    position: str
     state: str
     value: Mapping[str, Any]
     charge: Mapping[str, Any]

@@ -83,7 +83,7 @@ class _Shown:
         self._kept = self._within()
         self._finders: dict[tuple[str, str, float | None], list[int]] = {}
         for row, step in self._kept.values():
-            for finding in step.found:
+            for finding in step.new_findings:
                 self._finders.setdefault(_identity(finding), []).append(row)
         sizes = [len(text.text) for step in self._kept.values() for text in step[1].texts]
         sizes += [len(patch) for _, patch in run.diffs[:_DIFFS]]

@@ -97,8 +97,10 @@ class ViewedRecursion:
             step.tell("note", note)
         for name in texts_in(record, "artifacts"):
             step.tell("file", name)
-        step.found = [mapping_in(entry, "finding") for entry in mappings_in(record, "findings")]
-        step.show("Findings", "\n".join(map(_finding, step.found)))
+        step.new_findings = [
+            mapping_in(entry, "finding") for entry in mappings_in(record, "findings")
+        ]
+        step.show("Findings", "\n".join(map(_finding, step.new_findings)))
         uncovered = record.get("uncovered")
         pairs = uncovered if isinstance(uncovered, list) else []
         lines = [": ".join(map(str, pair)) for pair in pairs[:_LISTED] if isinstance(pair, list)]

@@ -116,7 +116,7 @@ class ViewedSpans:
         """The step of a fact; None for one that is only for the run."""
         above = self._spans.get(call.span)
         kind = above.kind if above else ""
-        name = call.place.rpartition("/")[2]
+        name = call.position.rpartition("/")[2]
         if call.kind == "completion":
             return self._call(call, kind, name)
         if call.kind in _COMMANDS:
@@ -141,7 +141,7 @@ class ViewedSpans:
         elif kind == "tool":
             title = f"Sub-call {len(self._facts.get(call.span, ())) + 1}"
         elif call.span in self._nodes:
-            title = call.place.removeprefix(f"{call.span}/")
+            title = call.position.removeprefix(f"{call.span}/")
         conversation = call.span.rpartition("/")[0] if kind == "turn" else ""
         step = self._prompts.step(call, title, conversation)
         prompt = self._prompt_of(call)
@@ -162,7 +162,7 @@ class ViewedSpans:
                 )
                 for record in self._folder.objects(log)
             }
-        return self._questions[log].get(call.place, "")
+        return self._questions[log].get(call.position, "")
 
 
 def _title(record: SpanRecord) -> str:
@@ -219,7 +219,7 @@ def _executed(call: RecordedCall) -> ViewedStep:
 
 def _proof(call: RecordedCall) -> ViewedStep:
     """One run of a reproduction of a claim."""
-    step = call.step("proof", f"Reproduction, {call.place.rpartition('/')[2]}")
+    step = call.step("proof", f"Reproduction, {call.position.rpartition('/')[2]}")
     step.tell("status", text_in(call.value, "status"))
     step.tell("reason", text_in(call.value, "reason"))
     step.tell("wrote", ", ".join(texts_in(call.value, "written")))
@@ -238,7 +238,7 @@ class Prompts:
     def step(self, call: RecordedCall, title: str, conversation: str = "") -> ViewedStep:
         """A call with its prompt: what is new in it, where it goes on with a conversation."""
         step = call_step(call, title)
-        request = self._known.get(call.place)
+        request = self._known.get(call.position)
         if request is None:
             return step
         messages = request.messages

@@ -39,8 +39,21 @@ class ViewedStep:
     """
 
     __slots__ = (
-        "calls", "children", "completion_tokens", "cost", "facts", "found", "kind", "model",
-        "order", "prompt_tokens", "seconds", "start", "status", "texts", "title",
+        "calls",
+        "children",
+        "completion_tokens",
+        "cost",
+        "facts",
+        "kind",
+        "model",
+        "new_findings",
+        "order",
+        "prompt_tokens",
+        "seconds",
+        "start",
+        "status",
+        "texts",
+        "title",
     )  # fmt: skip
 
     def __init__(self, kind: str, title: str, status: str = "") -> None:
@@ -58,7 +71,7 @@ class ViewedStep:
         self.facts: list[tuple[str, str]] = []
         self.texts: list[ViewedText] = []
         #: The findings that it reported first.
-        self.found: list[Mapping[str, Any]] = []
+        self.new_findings: list[Mapping[str, Any]] = []
         self.children: list[ViewedStep] = []
 
     def add(self, child: ViewedStep) -> ViewedStep:

@@ -65,7 +65,7 @@ def test_a_value_is_never_taken_for_a_word() -> None:
     assert (name, parse(rest, ROWS, "").flags) == ("pr", {"task": "check"})
     found = parse(["--base", "-x", "--head=--staged", "--", "-y", "--base"], ROWS, "")
     assert found.flags == {"base": "-x", "head": "--staged"}
-    assert found.rest == ("-y", "--base")
+    assert found.trailing_paths == ("-y", "--base")
     assert parse(["--config=a=b"], ROWS, "").flags == {"config": "a=b"}
     assert parse(["--no-color", "--no-staged"], ROWS, "").flags == {"color": False, "staged": False}
     assert parse(["-"], ROWS, "").positionals == ("-",)

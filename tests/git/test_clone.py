@@ -91,7 +91,7 @@ def test_a_page_that_somebody_edited_is_left_alone(upstream: Upstream) -> None:
     upstream.theirs.write("docs/wiki/index.md", "# By hand\n").commit("By hand")
     upstream.push()
     done = upstream.deliver({"docs/wiki/index.md": b"# x\n", "docs/wiki/modules/a.md": b"# b\n"})
-    assert done.kept == ("docs/wiki/index.md",)
+    assert done.edited_files == ("docs/wiki/index.md",)
     assert upstream.bare.text("show", f"{OURS}:docs/wiki/index.md") == "# By hand"
     assert upstream.bare.text("show", f"{OURS}:docs/wiki/modules/a.md") == "# b"
     assert "1 page that people have edited" in done.summary()

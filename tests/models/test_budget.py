@@ -155,14 +155,14 @@ def test_each_budget_is_named(limits: dict[str, Any], budget: str | None, words:
 def test_an_answer_shrinks_to_what_is_left() -> None:
     ledger = limited(budget_usd=Decimal("0.1"))  # for 1,000 tokens
     first = ledger.reserve(question(max_tokens=4000))
-    assert first.most.completion_tokens == 1000
+    assert first.ceiling.completion_tokens == 1000
     ledger.commit(first, TokenUsage(5, 700))
     second = ledger.reserve(question(max_tokens=4000))
-    assert second.most.completion_tokens == 300
+    assert second.ceiling.completion_tokens == 300
     ledger.commit(second, TokenUsage(5, 100))
     error = refused(ledger, max_tokens=4000)
     assert (error.budget, "and an answer of 256" in error.what) == ("budget_usd", True)
-    assert ledger.reserve(question(max_tokens=200)).most.completion_tokens == 200, "by itself"
+    assert ledger.reserve(question(max_tokens=200)).ceiling.completion_tokens == 200, "by itself"
 
 
 def test_the_minutes_end_a_wait() -> None:
@@ -242,13 +242,13 @@ def test_what_was_counted_is_known_and_the_rest_is_a_token_a_byte() -> None:
     size = first.prompt_bytes()
     assert size > 1000
     held = ledger.reserve(first)
-    assert held.most.prompt_tokens == size
+    assert held.ceiling.prompt_tokens == size
     ledger.commit(held, TokenUsage(size // 4, 1))
 
     def most(request: ModelRequest) -> int:
         reserved = ledger.reserve(request)
         ledger.release(reserved)
-        return reserved.most.prompt_tokens
+        return reserved.ceiling.prompt_tokens
 
     assert most(first) == size // 4
     longer = conversation("é" * 500, "Read it.", "x" * 3000)
@@ -327,7 +327,7 @@ def test_a_tree_of_threads_never_spends_more_than_its_money() -> None:
             except LimitError as error:
                 ended.append(error.budget)
                 return
-            answer = min(reservation.most.completion_tokens, chance.randrange(400))
+            answer = min(reservation.ceiling.completion_tokens, chance.randrange(400))
             ledger.commit(reservation, TokenUsage(tokens, answer))
             said, told = "a" * chance.randrange(200), "7" * chance.randrange(900)
             texts += [said, told]
@@ -353,7 +353,7 @@ def test_an_endpoint_that_counts_honestly_overspends_nothing(
     held: list[tuple[Reservation, float]] = []
 
     def end(reservation: Reservation, density: float) -> None:
-        used = int(reservation.most.prompt_tokens * density)
+        used = int(reservation.ceiling.prompt_tokens * density)
         ledger.commit(reservation, TokenUsage(max(used, 1), 100))
         assert ledger.spent.tokens <= max_tokens
 
@@ -429,10 +429,10 @@ def test_whatever_is_asked_in_whatever_order_no_budget_is_overspent(
         except LimitError:
             continue
         if how == "commit":
-            prompt = int(reservation.most.prompt_tokens * part)
+            prompt = int(reservation.ceiling.prompt_tokens * part)
             ledger.commit(
                 reservation,
-                TokenUsage(max(prompt, 1), int(reservation.most.completion_tokens * part)),
+                TokenUsage(max(prompt, 1), int(reservation.ceiling.completion_tokens * part)),
             )
         elif how == "lost":
             ledger.commit(reservation, None)

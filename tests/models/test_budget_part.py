@@ -48,9 +48,9 @@ def test_a_refusal_of_the_whole_keeps_nothing_reserved() -> None:
 def test_an_answer_has_the_room_of_the_smaller_one() -> None:
     request = ASK.replace(max_tokens=4000)
     whole = Ledger(max_tokens=600)
-    assert PartLedger(whole, {}).reserve(request).most.completion_tokens < 600
+    assert PartLedger(whole, {}).reserve(request).ceiling.completion_tokens < 600
     part = PartLedger(Ledger(max_tokens=1000), {}, max_tokens=600)
-    assert part.reserve(request).most.completion_tokens < 600
+    assert part.reserve(request).ceiling.completion_tokens < 600
 
 
 def test_the_time_of_the_first_that_ends_counts() -> None:

@@ -46,7 +46,7 @@ def test_a_script_that_watches_is_named_with_what_runs_once(script: str, once: s
     watched = found("npm test", package(test=script, unit="jest --watchAll"))
     assert watched is not None
     assert (watched.once, watched.ends) == (once, False)
-    assert watched.place in ("script test of package.json", "script unit of package.json")
+    assert watched.location in ("script test of package.json", "script unit of package.json")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_target_of_make_and_a_script_are_followed() -> None:
     make = partial(found, "make test")
     watched = make({"Makefile": makefile.format("npx jest --watchAll")})
     assert watched is not None
-    assert (watched.text, watched.place) == ("npx jest --watchAll", "target unit of Makefile")
+    assert (watched.text, watched.location) == ("npx jest --watchAll", "target unit of Makefile")
     assert make({"Makefile": makefile.format("npx jest")}) is None
     script = {"check.sh": "#!/bin/sh\nset -e\nnpx jest --watchAll\n"}
     assert found("./check.sh", script) is not None

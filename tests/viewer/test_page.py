@@ -96,7 +96,7 @@ def hostile() -> ViewedRun:
     call.prompt_tokens, call.completion_tokens = 1000, 20
     call.tell(EVIL, EVIL)
     call.show("Prompt", f"{EVIL}\nthe password is {SECRET}\n\tindented")
-    call.found = [{"rule": "review/x", "evidence": [{"path": "a.py", "line_start": 3}]}]
+    call.new_findings = [{"rule": "review/x", "evidence": [{"path": "a.py", "line_start": 3}]}]
     finding = {
         "rule": "review/x", "severity": "high", "message": EVIL, "confidence": 0.5,
         "evidence": [{"path": "a.py", "line_start": 3, "line_end": 3, "quote": EVIL}],

@@ -148,7 +148,7 @@ class TasksPlan(Value):
 
     lines: tuple[str, ...]
     taken: tuple[tuple[TaskSnapshot, str], ...]
-    kept: tuple[tuple[TaskSnapshot, str], ...]
+    remaining: tuple[tuple[TaskSnapshot, str], ...]
 
     def additions(self) -> dict[str, list[str]]:
         """The texts for each year's file."""
@@ -281,7 +281,7 @@ class TasksOutcome(Value):
                     "line": snapshot.start + 1,
                     "reason": encodable(why),
                 }
-                for snapshot, why in self.plan.kept
+                for snapshot, why in self.plan.remaining
             ],
         }
 

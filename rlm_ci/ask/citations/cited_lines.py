@@ -42,7 +42,7 @@ class CitationGround(Value):
 class _Lines(Value):
     """Lines of a file, and the first and last byte of the source in them that was shown."""
 
-    place: FileLines
+    file_lines: FileLines
     piece: SourceFile
     start: int
     end: int
@@ -110,9 +110,9 @@ class CitedLines:
             spans = ", ".join(f"bytes {first}-{last}" for first, last in parts[:PLACES])
             return CitationGround(spans + (" and more" if len(parts) > PLACES else ""))
         for line in lines:
-            if flaw := self._refute(line.piece, line.place):
+            if flaw := self._refute(line.piece, line.file_lines):
                 return CitationGround(flaw=flaw)
-        text = line_ranges(tuple(line.place for line in lines), more=False)
+        text = line_ranges(tuple(line.file_lines for line in lines), more=False)
         return CitationGround(
             text + (" and more" if more else ""), tuple(map(self._location, lines))
         )
@@ -198,7 +198,7 @@ class CitedLines:
         return next(file for file in following if file.path == lines.path)
 
     def _location(self, lines: _Lines) -> Location:
-        file_lines, quote = lines.place, self._quote(lines)
+        file_lines, quote = lines.file_lines, self._quote(lines)
         return Location(
             file_lines.path,
             file_lines.line_start,
@@ -209,7 +209,7 @@ class CitedLines:
 
     def _quote(self, lines: _Lines) -> str | None:
         """The whole lines; None if they are many or long."""
-        file_lines, piece = lines.place, lines.piece
+        file_lines, piece = lines.file_lines, lines.piece
         number = file_lines.line_end - file_lines.line_start + 1
         low, high = max(piece.start, lines.start), min(piece.end, lines.end)
         # Whoever checks a quote does not know a setting.
@@ -230,8 +230,11 @@ class CitedLines:
 
 
 def _joined(lines: _Lines, other: _Lines) -> _Lines | None:
-    if lines.piece != other.piece or other.place.line_start > lines.place.line_end + 1:
+    if lines.piece != other.piece or other.file_lines.line_start > lines.file_lines.line_end + 1:
         return None
     return _Lines(
-        lines.place.replace(line_end=other.place.line_end), lines.piece, lines.start, other.end
+        lines.file_lines.replace(line_end=other.file_lines.line_end),
+        lines.piece,
+        lines.start,
+        other.end,
     )

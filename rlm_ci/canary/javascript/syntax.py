@@ -33,10 +33,10 @@ _DEEPEST = 1000
 class SyntaxNode:
     """A node of a tree, with its parent."""
 
-    __slots__ = ("above", "end", "field", "kind", "last", "line", "named", "parts", "start")
+    __slots__ = ("above", "end", "field", "is_named", "kind", "last", "line", "parts", "start")
 
     def __init__(self, node: Node, field: str, above: SyntaxNode | None) -> None:
-        self.kind, self.field, self.above, self.named = node.type, field, above, node.is_named
+        self.kind, self.field, self.above, self.is_named = node.type, field, above, node.is_named
         self.start, self.end = node.start_byte, node.end_byte
         self.line, self.last = node.start_point[0] + 1, node.end_point[0] + 1
         self.parts: list[SyntaxNode] = []
@@ -46,7 +46,7 @@ class SyntaxNode:
 
     def inner(self) -> list[SyntaxNode]:
         """The children without brackets, commas and comments."""
-        return [part for part in self.parts if part.named and part.kind != "comment"]
+        return [part for part in self.parts if part.is_named and part.kind != "comment"]
 
     def parameters(self) -> list[SyntaxNode]:
         """The parameters of a function."""

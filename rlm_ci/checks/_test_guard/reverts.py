@@ -32,7 +32,7 @@ _COMMITS, _LIMIT, _MOST_NAMED = 50, 1 << 20, 8
 class TakenBack(Value):
     """The files that are as they were, and those of which most that changed is taken back."""
 
-    whole: frozenset[str] = frozenset()
+    restored: frozenset[str] = frozenset()
     mostly: frozenset[str] = frozenset()
 
 

@@ -50,8 +50,8 @@ def run(arguments: Arguments) -> int:
     _refuse_paths_and_refs(arguments)
     names = checks.require(arguments.positionals, "rlm-ci check", usage=True)
     flags = dict(arguments.flags)
-    if arguments.rest:
-        flags["paths"] = tuple(arguments.rest)
+    if arguments.trailing_paths:
+        flags["paths"] = tuple(arguments.trailing_paths)
     judgement = judge(
         flags,
         names,

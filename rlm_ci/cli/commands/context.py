@@ -83,7 +83,7 @@ def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
 
 
 def run(arguments: Arguments) -> int:
-    words = (*arguments.positionals, *arguments.rest)
+    words = (*arguments.positionals, *arguments.trailing_paths)
     action, operands = (words[0], words[1:]) if words else ("", ())
     if action not in _ROWS:
         what = f"context does not know {action[:80]!r}" if action else "context needs an action"

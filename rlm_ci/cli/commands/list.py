@@ -78,7 +78,7 @@ def _record(entry: FoundRun, now: float) -> dict[str, Any]:
         "run_id": entry.run_id,
         "task_id": entry.task_id,
         "status": entry.status_at(now),
-        "manifest": entry.place,
+        "manifest": entry.manifest_path,
         "problem": None if entry.problem is None else entry.problem.what,
     }
     fields = ("pipeline_id", "parent_run_id", "started_at", "completed_at", "exit_code", "summary")

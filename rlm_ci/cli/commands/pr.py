@@ -182,7 +182,7 @@ def _report(
         summary = render.render(report, "summary", plain)
         files.append(settings.github.step_summary, summary.encode("utf-8", "backslashreplace"))
     output_of(settings).emit(render.render(report, settings.format, options))
-    if in_actions and settings.format == "text" and output_of(settings).place is None:
+    if in_actions and settings.format == "text" and output_of(settings).path is None:
         output_of(settings).emit(render.render(report, "github", plain))
     publication = None
     if to is not None:
@@ -398,7 +398,7 @@ def _review(
                 extra_run.add_child(run.manifest)
     if work.report is None:
         raise AssertionError("a review ends with a report or an error")
-    return work.report, work.kept
+    return work.report, work.packed_text
 
 
 def _record_inputs(

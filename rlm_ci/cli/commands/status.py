@@ -48,7 +48,7 @@ def run(arguments: Arguments) -> int:
     output = output_of(settings).require_text_or_json("status")
     entry = stored_runs.StoredRuns(settings).find(arguments.words[0])
     if settings.watch:
-        if output.place is not None:
+        if output.path is not None:
             raise UsageError(
                 "--watch shows what happens as it happens",
                 where="--output",

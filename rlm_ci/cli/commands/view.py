@@ -52,7 +52,7 @@ def run(arguments: Arguments) -> int:
     if settings.output == STDOUT:
         write(text)
         return errors.OK
-    target = output.place or os.path.join(entry.path, VIEW)
+    target = output.path or os.path.join(entry.path, VIEW)
     data = text.encode("utf-8", "backslashreplace")
     files.write(target, data, 0o600)
     if settings.format == "json":

@@ -193,7 +193,7 @@ def _hashed(
     if context_digests is None or not is_same:
         raise gather.changed(gathered.files[0].path if gathered.files else path)
     pieces = gathered.files.known_by(context_digests.blobs)
-    object_id = f"sha256:{context_digests.whole}"
+    object_id = f"sha256:{context_digests.source}"
     head = IndexHeader(object_id, created_at, layout, pieces, gathered.omitted, gathered.decoded)
     return ContextIndex(head, context_digests.chunks)
 

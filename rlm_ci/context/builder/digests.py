@@ -45,7 +45,7 @@ def blob_hash(digits: int, size: int) -> Any:
 class ContextDigests(Value):
     """SHA-256 of the whole in hex; of each chunk, 32 bytes after the other; each file's blob."""
 
-    whole: str
+    source: str
     chunks: bytes
     blobs: BlobIds
 

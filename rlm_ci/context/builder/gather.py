@@ -54,7 +54,7 @@ class Target:
 
     def __init__(self, path: str, limit: int) -> None:
         self.path = path
-        self.most = limit
+        self.limit = limit
         self.size = 0
         self._descriptor = -1
 
@@ -109,9 +109,9 @@ class Target:
 
     def require_room(self, size: int) -> None:
         """Raise ConfigError when a source of ``size`` bytes would have too many chunks."""
-        if size > self.most:
+        if size > self.limit:
             raise ConfigError(
-                f"the source has more than {self.most:,} bytes, which are too many chunks",
+                f"the source has more than {self.limit:,} bytes, which are too many chunks",
                 where="RLM_CHUNK_TARGET_BYTES",
                 hint="choose larger chunks",
             )

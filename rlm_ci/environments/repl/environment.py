@@ -274,7 +274,7 @@ class ReplEnvironment(Closing):
             raise failure
         return {
             **self._block_record(ended, folder),
-            "asked": models.asked,
+            "asked": models.sent,
             "failed": models.failed,
             "cut": models.cut,
             "not_allowed": models.not_allowed,

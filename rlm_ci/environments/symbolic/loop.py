@@ -124,7 +124,7 @@ class Question:
         if plan.intent != "continue":  # a pause that was lifted
             return False
         looked = [_looked(earlier) for earlier in self._plans]
-        shown = {looked[iteration][index] for iteration, index in planned.whole}
+        shown = {looked[iteration][index] for iteration, index in planned.complete_spans}
         often = Counter(chain.from_iterable(looked))
         shown |= {request for request, times in often.items() if times >= _OFTEN}
         called = {value for earlier in self._plans for value in (*earlier.subcalls, *earlier.maps)}
@@ -138,7 +138,7 @@ class Question:
         try:
             planned = self._plan(iteration, steps)
         except BadPlanError as error:
-            self._note(iteration, at, error.asked)
+            self._note(iteration, at, error.reply)
             raise
         plan = planned.plan
         self._seen += planned.seen

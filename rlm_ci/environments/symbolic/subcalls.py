@@ -205,10 +205,10 @@ class RunningSubcall:
         self, subcall: Subcall, subcall_input: SubcallInput, iteration: int, ident: str, model: str
     ) -> None:
         self.subcall = subcall
-        self.given = subcall_input
+        self.input = subcall_input
         self.id = ident
         self.pointer = ask_iteration.subcall_pointer(iteration, self.id)
-        self.place = f"subcall/{iteration}/{self.id}"
+        self.position = f"subcall/{iteration}/{self.id}"
         self.model = encodable(subcall.model) or model
         self.pointers = (*subcall.pointers, *(snippet.pointer for snippet in subcall.snippets))
         folder = f"rlm/{NAME}/{iteration}/{self.id}"
@@ -298,8 +298,8 @@ class Subcalls:
             "model": subcall.model or None,
             "expected_output": subcall.expected_output or None,
             **({"task": subcall.task, "schema": subcall.schema or None} if subcall.task else {}),
-            "pieces": [piece.to_dict() for piece in call.given.pieces],
-            "clamped": list(call.given.clamped),
+            "pieces": [piece.to_dict() for piece in call.input.pieces],
+            "clamped": list(call.input.clamped),
         }
         return as_json(record)
 
@@ -316,7 +316,7 @@ class Subcalls:
                 "expected_output": quoted(call.subcall.expected_output),
                 "schema": self._window.redact(encodable(call.subcall.schema)),
                 "is_json": call.is_json,
-                "pieces": call.given.pieces,
+                "pieces": call.input.pieces,
                 "again": again,
             }
         )
@@ -330,8 +330,8 @@ class Subcalls:
             step.details |= {
                 "error": replies[-1].error or self._flaw(call, replies[-1]),
                 "read": ", ".join(pointer.rpartition("#")[2] for pointer in call.pointers),
-                "input": f"{call.given.size:,} bytes",
-                "clamped": ", ".join(map(_clamped, call.given.clamped)),
+                "input": f"{call.input.size:,} bytes",
+                "clamped": ", ".join(map(_clamped, call.input.clamped)),
             }
             if step.details["error"]:
                 step.outcome = spans.FAILED
@@ -344,16 +344,16 @@ class Subcalls:
             allowed = ", ".join(self._allowed)
             error = f"{ask_iteration.NOT_ALLOWED}: {call.model[:_NAME]!r}; allowed: {allowed}"
             return [SubcallReply(prompt, error=self._window.redact(printable(error))[:_ERROR])]
-        first = self._answered(call, prompt, call.place)
+        first = self._answered(call, prompt, call.position)
         if first.completion is None and call.subcall.is_part:
-            return [first, self._answered(call, prompt, f"{call.place}/again")]
+            return [first, self._answered(call, prompt, f"{call.position}/again")]
         flaw = call.misfit(first.output) if first.completion else None
         if flaw is None:
             return [first]
         shown = first.output[:_SHOWN]
         what, why = flaw
         again = {"what": what, "error": why, "text": shown, "mark": mark_of(shown)}
-        second = self._answered(call, self._prompt(call, again), f"{call.place}/again")
+        second = self._answered(call, self._prompt(call, again), f"{call.position}/again")
         return [first, second]
 
     def _answered(self, call: RunningSubcall, prompt: str, step: str) -> SubcallReply:
@@ -389,13 +389,13 @@ class Subcalls:
             **last.to_dict(),
             "error": error,
             "cut": last.is_cut,
-            "clamped": list(call.given.clamped),
+            "clamped": list(call.input.clamped),
             "attempts": [reply.to_dict() for reply in replies],
         }
         written = {"prompt": last.prompt.encode(), "output": output, "meta": as_json(meta)}
         for name, data in written.items():
             self._access.write(call.paths[name], data)
-        vouch(self._access.fact, call.place, {"input": self._input(call), **written})
+        vouch(self._access.fact, call.position, {"input": self._input(call), **written})
         return SubcallResult(
             id=call.id,
             purpose=call.subcall.purpose,
@@ -403,13 +403,13 @@ class Subcalls:
             status=meta["status"],
             output=last.output,
             error=error,
-            input_bytes=call.given.size,
+            input_bytes=call.input.size,
             output_bytes=len(output),
-            clamped=call.given.clamped,
+            clamped=call.input.clamped,
             artifact_paths=call.paths,
             pointers=call.pointers,
             # A prompt without an answer counts as not shown.
-            spans=call.given.spans if any(reply.completion for reply in replies) else (),
+            spans=call.input.spans if any(reply.completion for reply in replies) else (),
             model=last.completion.model if last.completion else call.model,
             cut=last.is_cut,
         )

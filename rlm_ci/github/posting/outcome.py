@@ -42,7 +42,7 @@ class PostingOptions(Value):
     check_run: bool = True
     unfinished: str = "action_required"
     caps: CommentLimits = CommentLimits()
-    least: Severity = Severity.LOW
+    lowest_severity: Severity = Severity.LOW
     annotations: int = 500
     is_enabled: bool = True
     sources: tuple[str, str] = ("default", "default")

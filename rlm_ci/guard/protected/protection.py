@@ -229,15 +229,15 @@ _RUST = re.compile(r"(?:.*/)?(?:tests|benches)(?:/.*|\.rs)")
 class Protection(Value):
     """``tests``: files that held tests; ``allowed``: files that may be edited, whatever they are.
 
-    ``folders``: all in them belongs to tests; ``told``: languages whose tests only facts show;
-    ``scripts``: files that the command names; ``homes``: folders in which tools look for settings;
-    ``heeded``: its tools that a comment can silence; ``vendored``: folders with code of others.
+    ``folders``: all in them belongs to tests; ``reported_languages``: those whose tests only facts
+    show; ``scripts``: files that the command names; ``homes``: folders in which tools look for
+    settings; ``heeded``: its tools that a comment can silence; ``vendored``: code of others.
     """
 
     tests: frozenset[str] = frozenset()
     allowed: frozenset[str] = frozenset()
     folders: tuple[str, ...] = ()
-    told: frozenset[str] = frozenset()
+    reported_languages: frozenset[str] = frozenset()
     scripts: frozenset[str] = frozenset()
     homes: frozenset[str] = frozenset(("",))
     heeded: frozenset[str] = frozenset()
@@ -292,7 +292,7 @@ class Protection(Value):
         }
         return self.replace(
             tests=tests,
-            told=covered,
+            reported_languages=covered,
             folders=tuple(
                 _folders(entries, tests | test_files, self.homes, covered, self.of_product)
             ),
@@ -346,7 +346,7 @@ class Protection(Value):
         language = _language(path)
         if path.startswith(self.folders) and (language != "go" or "/testdata/" in f"/{path}"):
             return True
-        return language not in self.told and test_file_names.is_file(path)
+        return language not in self.reported_languages and test_file_names.is_file(path)
 
     def _is_source(self, path: str) -> bool:
         """Whether a file with tests is product code."""

@@ -46,7 +46,7 @@ class Facts(Value):
     rounds: tuple[int | None, ...] = ()
     filters: tuple[tuple[int, str], ...] = ()
     #: What it takes its cases from, and what it calls and replaces itself.
-    given: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     replaced: tuple[tuple[int, str], ...] = ()
 

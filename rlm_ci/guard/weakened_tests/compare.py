@@ -87,7 +87,7 @@ class CodeChange(Value):
     unsaid: Callable[[], frozenset[str]] = frozenset
     rarer: Callable[[], frozenset[str]] = frozenset
     has_shrunk: Callable[[], bool] = bool
-    rest: RestOfTree = RestOfTree()
+    rest_of_tree: RestOfTree = RestOfTree()
     #: Both sides, to ask which tests a runner collects.
     sides: tuple[TreeSide, TreeSide] | None = None
 
@@ -121,7 +121,7 @@ def compare(changes: Iterable[TextChange], code: CodeChange | None = None) -> Co
 class _Comparing:
     def __init__(self, changes: list[TextChange], code: CodeChange) -> None:
         self.code = code
-        self.found: list[Weakening] = []
+        self.weakenings: list[Weakening] = []
         self.notes: list[Weakening] = []
         self.not_read: list[tuple[str, str]] = []
         self.old: dict[str, CaseFile] = {}
@@ -144,7 +144,7 @@ class _Comparing:
         flaw = old.flaw or new.flaw
         if flaw and old.cases and change.path.endswith(".py"):
             what = f"the file {new.flaw}, so none of its tests runs"
-            self.found.append(Weakening(REMOVED, what, change.path))
+            self.weakenings.append(Weakening(REMOVED, what, change.path))
         elif flaw:
             self.not_read.append((change.path, flaw))
         else:
@@ -158,12 +158,16 @@ class _Comparing:
                 self._weaker(old_path, test, path, case)
         files = self.old, self.new
         if self.code.sides:
-            self.found += not_run.not_collected(self.pairs, *files, self.code.sides)
+            self.weakenings += not_run.not_collected(self.pairs, *files, self.code.sides)
         tree = self.code.sides[1] if self.code.sides else None
         for weakening in not_run.left_out(self.pairs, *files, tree):
-            (self.notes if weakening.rule == not_run.REASONED else self.found).append(weakening)
-        self.found += not_run.focused(*files)
-        weakenings = sorted(self.found, key=lambda item: (item.path, item.line or 0, item.rule))
+            (self.notes if weakening.rule == not_run.REASONED else self.weakenings).append(
+                weakening
+            )
+        self.weakenings += not_run.focused(*files)
+        weakenings = sorted(
+            self.weakenings, key=lambda item: (item.path, item.line or 0, item.rule)
+        )
         return ComparedTests(tuple(weakenings), tuple(self.notes), tuple(self.not_read))
 
     def _note(self, kind: str, path: str, test: Case, side: str = "new") -> None:
@@ -255,7 +259,7 @@ class _Comparing:
         doubts = self._subjects.doubts(lost, self._explained())
         for (path, test), doubt in zip(lost, doubts, strict=True):
             what = f"{test.name[:_SHOWN]} is gone"
-            self.found.append(Weakening(REMOVED, what, path, test.line, "old", doubt))
+            self.weakenings.append(Weakening(REMOVED, what, path, test.line, "old", doubt))
 
     def _unexplained(
         self, gone: Sequence[tuple[str, Case]], anew: Collection[int]
@@ -356,7 +360,7 @@ class _Comparing:
     def _copies(self, names: Collection[str]) -> list[Case]:
         """The tests with these names that run in files that did not change."""
         cases = []
-        for path, text in self.code.rest.with_names(names):
+        for path, text in self.code.rest_of_tree.with_names(names):
             file = read(path, text) if can_read(path) else CaseFile()
             left_out = {skip.owner for skip in file.skips}
             if not file.focused and "" not in left_out:
@@ -373,11 +377,11 @@ class _Comparing:
         was, now = old.facts, new.facts
         name = new.name[:_SHOWN]
         for line, what in _more(now.escapes, was.escapes):
-            self.found.append(Weakening(WEAKENED, f"{name} has a new {what}", path, line))
+            self.weakenings.append(Weakening(WEAKENED, f"{name} has a new {what}", path, line))
         for line, what in _more(now.replaced, was.replaced):
             if any(f"{what.rpartition('.')[2]}(" in claim for _, claim in was.claims):
                 message = f"{name} replaces what it tests: {what[:_SHOWN]}"
-                self.found.append(Weakening(WEAKENED, message, path, line))
+                self.weakenings.append(Weakening(WEAKENED, message, path, line))
         self._cases(position, old, path, new)
         cases = self._helpers_named(new)
         elsewhere = {claim for case in cases for _, claim in case.facts.claims}
@@ -445,7 +449,7 @@ class _Comparing:
                 has_lost="no code changed" not in message,
             )  # fmt: skip
             what = f"{name} {message}"
-            self.found.append(Weakening(WEAKENED, what, position, lost[0][0], "old", doubt))
+            self.weakenings.append(Weakening(WEAKENED, what, position, lost[0][0], "old", doubt))
 
     def _is_said_anew(self, claim: str, test: Case) -> bool:
         """Whether a new test asserts something of a text that only this claim had."""
@@ -520,11 +524,11 @@ class _Comparing:
         elif (rounds := rewritten.rounds(was, now)) and rounds[1] < rounds[0]:
             self._fewer(position, old, path, new, rounds)
         else:
-            dropped = set(was.given) - set(now.given)
+            dropped = set(was.inputs) - set(now.inputs)
             for line, what in _more(now.filters, was.filters):
                 if not dropped.isdisjoint(words_of(what)):
                     message = f"{new.name[:_SHOWN]} leaves out some of its cases: {what[:_SHOWN]}"
-                    self.found.append(Weakening(REMOVED, message, path, line))
+                    self.weakenings.append(Weakening(REMOVED, message, path, line))
 
     def _fewer(
         self, position: str, old: Case, path: str, new: Case, number: tuple[int, int]
@@ -544,7 +548,7 @@ class _Comparing:
             was, now = number
             what = f"{new.name[:_SHOWN]} has fewer cases: {was} before, {now} now"
             doubt = self._subjects.doubt_of_cases(position, values)
-            self.found.append(Weakening(REMOVED, what, position, old.line, "old", doubt))
+            self.weakenings.append(Weakening(REMOVED, what, position, old.line, "old", doubt))
 
     def _is_said_by_another_name(self, line: int, claim: str, test: Case) -> bool:
         """Whether a new claim asks for the same of what had another name, or none."""

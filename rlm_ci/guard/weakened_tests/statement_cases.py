@@ -242,7 +242,7 @@ def _facts(source: _Source, statements: Sequence[CodeStatement], text: str) -> F
     inputs, filters = listed_cases.sources(ending, text)
     return Facts(
         tuple(claims), tuple(escapes), listed_cases.count(ending, text, source.text),
-        filters=tuple((line + at, what) for at, what in filters), given=tuple(inputs),
+        filters=tuple((line + at, what) for at, what in filters), inputs=tuple(inputs),
         replaced=tuple(_replaced(source, statements, claims)),
     )  # fmt: skip
 

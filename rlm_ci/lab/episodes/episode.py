@@ -221,7 +221,7 @@ class Episode(LoopWatcher):
             return best(request, step)
 
         if options.framework is None:
-            run = partial(self._own_loop(complete, setup, bounds).run, history, self._node.place)
+            run = partial(self._own_loop(complete, setup, bounds).run, history, self._node.position)
         else:
             run = partial(self._framework, options.framework, complete, setup, bounds)
         completed = False
@@ -285,7 +285,7 @@ class Episode(LoopWatcher):
             system=prompts["system"],
             model=self._node.model,
             bounds=bounds,
-            step=self._node.place,
+            step=self._node.position,
             watcher=self,
             textual=self._services.options.provider == CONNECTOR,
             fit=ContextFit.of(self._services.options.context_tokens),

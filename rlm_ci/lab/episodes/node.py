@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class EpisodeNode(Value):
     """One episode of a run; ``parent`` is the id of the one that delegated it, None for the root.
 
-    ``place`` is the beginning of its places in the record. Its own children go through
+    ``position`` is the beginning of its places in the record. Its own children go through
     ``delegation``, which has its depth.
     """
 
@@ -30,7 +30,7 @@ class EpisodeNode(Value):
     environment: str
     model: str
     max_steps: int
-    place: str
+    position: str
 
     @property
     def depth(self) -> int:

@@ -53,7 +53,7 @@ class ReplSetups:
     def of(self, node: EpisodeNode) -> EpisodeSetup:
         """The REPL of ``node``. Raises StorageError."""
         task, services = node.task, self._services
-        folder = FOLDER if node.parent is None else f"{FOLDER}/{node.place.replace('/', '-')}"
+        folder = FOLDER if node.parent is None else f"{FOLDER}/{node.position.replace('/', '-')}"
         if isinstance(task, ReplTask) and task.files is not None:
             folder, services = task.folder, services.replace(files=task.files)
         built = None

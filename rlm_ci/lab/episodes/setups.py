@@ -91,9 +91,9 @@ class Setups:
     # ── generic ──
 
     def _generic(self, node: EpisodeNode) -> EpisodeSetup:
-        services = self._services_of(node, self._executing(node.place))
+        services = self._services_of(node, self._executing(node.position))
         environment = self._with_servers(
-            GenericEnvironment(services, name=node.environment), node.place
+            GenericEnvironment(services, name=node.environment), node.position
         )
 
         @contextmanager
@@ -117,9 +117,9 @@ class Setups:
                 hint="only the children of an episode that works on code can work on it",
             )
         # The caller's own interpreter; without one, Python runs in the copy.
-        execute = self._executing(node.place) if self._options.engine else None
+        execute = self._executing(node.position) if self._options.engine else None
         services = self._services_of(node, execute)
-        environment = tree.environment(services, node.environment, node.place)
+        environment = tree.environment(services, node.environment, node.position)
 
         @contextmanager
         def scratch(step: str) -> Iterator[Environment]:
@@ -128,7 +128,7 @@ class Setups:
             with tree.scratch(tried, node.environment, step) as copy:
                 yield copy
 
-        own_and_more = self._with_servers(environment, node.place)
+        own_and_more = self._with_servers(environment, node.position)
         prompts = (("system", self._rules(own_and_more, node)), ("user", self._task(node)))
         return EpisodeSetup(own_and_more, JsonActions(), prompts, scratch, environment.translate)
 
@@ -241,7 +241,7 @@ class Setups:
             max_tokens=self._options.max_completion_tokens,
         )
         fit = ContextFit.of(self._options.context_tokens)
-        reply = ask_shortened(self._complete, request, f"{node.place}/{step}", fit).text
+        reply = ask_shortened(self._complete, request, f"{node.position}/{step}", fit).text
         is_whole = fit is None or size_of(request.messages) <= fit.room(request.max_tokens)
         return reply if is_whole else f"{_SHORTENED}\n{reply}"
 

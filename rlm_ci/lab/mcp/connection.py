@@ -261,14 +261,14 @@ class ServerEntry(Value):
 class McpProgram(Value):
     """A server: its command, its whole environment, and where it starts (None: nowhere special).
 
-    ``own`` are the variables that the file gives it.
+    ``file_variables`` are the variables that the file gives it.
     """
 
     name: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = {}
     cwd: str | None = None
-    own: Mapping[str, str] = {}
+    file_variables: Mapping[str, str] = {}
 
 
 def load(

@@ -64,7 +64,7 @@ class EndpointFigures:
         self._model, self._now = model, now
         self._lock = threading.Lock()
         #: Those of earlier runs, and what is written for later ones.
-        self.kept = self._read()
+        self.stored = self._read()
         self._size = self._tokens = 0
         self._refused: int | None = None
         #: Held by the one part of a run that asks before the model has shown anything.
@@ -75,7 +75,7 @@ class EndpointFigures:
     def shown(self) -> ModelFigures:
         """The bytes of a token, else those of an earlier run; and what this run had refused."""
         with self._lock:
-            ratio = self.kept.bytes_per_token
+            ratio = self.stored.bytes_per_token
             if self._tokens:
                 ratio = round(self._size / self._tokens, 3)
             return ModelFigures(ratio, self._refused)
@@ -86,16 +86,16 @@ class EndpointFigures:
             return
         with self._lock:
             self._size, self._tokens = self._size + size, self._tokens + tokens
-            ratio, before = self._size / self._tokens, self.kept.bytes_per_token
+            ratio, before = self._size / self._tokens, self.stored.bytes_per_token
             if before is None or abs(before - ratio) > _SAME:
-                self._keep(self.kept.replace(bytes_per_token=round(ratio, 1)))
+                self._keep(self.stored.replace(bytes_per_token=round(ratio, 1)))
 
     def refuse(self, tokens: int) -> None:
         """Take the ``tokens`` that a refusal says the model reads."""
         with self._lock:
             self._refused = tokens
-            if self.kept.context_tokens != tokens:
-                self._keep(self.kept.replace(context_tokens=tokens))
+            if self.stored.context_tokens != tokens:
+                self._keep(self.stored.replace(context_tokens=tokens))
 
     def _read(self) -> ModelFigures:
         row = self._rows().get(self._key)
@@ -121,7 +121,7 @@ class EndpointFigures:
 
     def _keep(self, figures: ModelFigures) -> None:
         """Write the figures for later runs; what cannot be written is learned again."""
-        self.kept = figures
+        self.stored = figures
         if not self._path:
             return
         rows = self._rows()

@@ -40,13 +40,13 @@ _LONGEST: Final = 2 * 86400
 class RateLimit(Value):
     """What a refusal tells of a limit.
 
-    ``window`` is ``minute``, ``day``, or "" if it is not named; ``most`` are the ``unit`` that fit
-    in it; ``wait`` are the seconds until there is room. None where it is not told. ``words`` are
-    the endpoint's.
+    ``window`` is ``minute``, ``day``, or "" if it is not named; ``capacity`` is how many
+    ``unit`` fit in it; ``wait`` are the seconds until there is room. None where it is not named.
+    ``words`` are the endpoint's.
     """
 
     window: str = ""
-    most: int | None = None
+    capacity: int | None = None
     unit: str = "requests"
     wait: float | None = None
     words: str = ""
@@ -54,7 +54,7 @@ class RateLimit(Value):
     def __str__(self) -> str:
         if not self.window:
             return "too many requests"
-        amount = "" if self.most is None else f" of {self.most:,}"
+        amount = "" if self.capacity is None else f" of {self.capacity:,}"
         return f"the limit{amount} {self.unit} a {self.window} is reached"
 
 

@@ -520,7 +520,7 @@ def _ask(
         completion = model.complete(
             reservation.request.replace(
                 seconds=min(limits, default=None),
-                max_tokens=reservation.most.completion_tokens,
+                max_tokens=reservation.ceiling.completion_tokens,
                 active=call.active,
             )
         )

@@ -301,7 +301,7 @@ def _printout(
             if printout
             else []
         )
-        tail = printed.said.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        tail = printed.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise AnalyzerError(next(iter(words), "") or tail or f"it ended with {printed.returncode}")
     return printout
 

@@ -217,7 +217,7 @@ def _selected(texts: Sequence[LeafText], files: Files, sandbox: str, *, by_pipe:
                 (*command, *words), sandbox, seconds=_SECONDS, folder=scratch.root, stdin=stdin
             )
             if ended.returncode:
-                last = ended.said.decode("utf-8", "replace").strip().rpartition("\n")[2]
+                last = ended.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
                 raise ValueError(last or f"ruff ended with {ended.returncode}")
             return _parsed_output(ended.data)
 
@@ -229,7 +229,7 @@ def _selected(texts: Sequence[LeafText], files: Files, sandbox: str, *, by_pipe:
                 answer = said(f"--stdin-filename={name}", "-", stdin=scratch_input.content)
                 selected |= {(rule, scratch_input.path, row) for rule, _, row in answer}
             return selected
-        numbers = {file.name: file.text for file in scratch.held}
+        numbers = {file.name: file.text for file in scratch.scratch_files}
         names = list(numbers)
         for at in range(0, len(names), _BATCH):
             for rule, name, row in said("--", *names[at : at + _BATCH]):

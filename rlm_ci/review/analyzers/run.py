@@ -73,7 +73,7 @@ def run(
                 raise AnalyzerUnavailableError("it needs files on the disk")
             return sarif.merged([
                 _confined(analyzer, scratch, batch, seconds)
-                for batch in _batches(analyzer.command, scratch.held)
+                for batch in _batches(analyzer.command, scratch.scratch_files)
             ])  # fmt: skip
         except (sarif.SarifError, RlmCiError) as error:
             raise AnalyzerError(str(error)) from None
@@ -115,7 +115,7 @@ def _ruff(
                 for file in some
             ])  # fmt: skip
         numbers = {scratch_input.text for scratch_input in some}
-        scratch_files = [file for file in scratch.held if file.text in numbers]
+        scratch_files = [file for file in scratch.scratch_files if file.text in numbers]
         return sarif.merged([
             sarif.read(printed((*command, *(file.name for file in batch))), scratch.find)
             for batch in _batches(("{files}",), scratch_files)
@@ -126,7 +126,7 @@ def _ruff(
         ended = sandboxed.run_ruff(
             argv, analyzer.sandbox, seconds=seconds, folder=root, stdin=stdin
         )
-        return _log(ended.data, ended.said, ended.returncode)
+        return _log(ended.data, ended.stderr, ended.returncode)
 
     everything = output(inputs, heed_noqa=False)
     if everything.version != analyzer.version:
@@ -188,7 +188,7 @@ def _confined(
     files.clear(scratch.printout)
     is_fine = analyzer.format == json_formats.SARIF or printed.returncode in (0, 1)
     data = written or printed.data if is_fine else b""
-    data = _log(data, printed.said, printed.returncode)
+    data = _log(data, printed.stderr, printed.returncode)
     return json_formats.read(analyzer.format, data, scratch.find)
 
 

@@ -43,7 +43,7 @@ class ProgramOutput(Value):
     """What a program printed, its standard error and its exit code."""
 
     data: bytes
-    said: bytes
+    stderr: bytes
     returncode: int
 
 

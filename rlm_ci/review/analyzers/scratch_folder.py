@@ -70,14 +70,14 @@ class ScratchFolder:
         self._settings = settings
         self._real_names = real_names
         self._known: dict[str, int] = {}
-        self.held: tuple[ScratchFile, ...] = ()
+        self.scratch_files: tuple[ScratchFile, ...] = ()
 
     def __enter__(self) -> Self:
         self._scratch = files.scratch_folders("files", "empty", "out")
         self.root, self.empty, self.out = self._scratch.__enter__()
         self.printout = os.path.join(self.out, "out.sarif")
         try:
-            self.held = tuple(self._write())
+            self.scratch_files = tuple(self._write())
         except BaseException:
             self.__exit__()
             raise

@@ -104,18 +104,18 @@ class CarriedWords(Value):
 class CarriedReview(Value):
     """What a review takes from the previous one, of the commit ``since``.
 
-    ``asked`` are the files that a model has yet to read, None for all, and ``why`` is the reason;
-    ``is_doubt``: there was a previous review that cannot be used. ``is_kept``: the results of
-    this one can be stored. ``is_same``: it is this commit. ``unchecked`` has a file for each claim
-    that could not be checked, and is not asked for again. Without ``words``, a model has yet to say
-    what the change does.
+    ``unread_files`` are those that a model has yet to read, None for all, and ``why`` is the
+    reason; ``is_doubt``: there was a previous review that cannot be used. ``is_kept``: the results
+    of this one can be stored. ``is_same``: it is this commit. ``unchecked`` has a file for each
+    claim that could not be checked, and is not asked for again. Without ``words``, a model has yet
+    to say what the change does.
     """
 
     why: str
     is_doubt: bool = False
     is_kept: bool = False
     since: str | None = None
-    asked: tuple[str, ...] | None = None
+    unread_files: tuple[str, ...] | None = None
     claims: tuple[EarlierClaim, ...] = ()
     counts: Evidence = Evidence()
     is_same: bool = False
@@ -426,8 +426,8 @@ def left_out(number: int) -> str:
 
 def covered(coverage: Coverage, begun: CarriedReview, paths: Sequence[str]) -> Coverage:
     """``coverage`` with those of ``paths`` that the model does not read again."""
-    if begun.since is None or begun.asked is None:
+    if begun.since is None or begun.unread_files is None:
         return coverage
     why = f"not read again by the model: nothing changed since {begun.since[:12]}"
-    unread = [(path, why) for path in paths if path not in frozenset(begun.asked)]
+    unread = [(path, why) for path in paths if path not in frozenset(begun.unread_files)]
     return coverage.replace(omitted=(*coverage.omitted, *unread))

@@ -355,7 +355,7 @@ def _gone_on(
         why,
         is_kept=True,
         since=since,
-        asked=order,
+        unread_files=order,
         claims=claims,
         counts=counts,
         is_same=since == change.head,

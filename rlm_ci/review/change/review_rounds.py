@@ -35,14 +35,14 @@ class EarlierLines(Value):
 
 
 class ReviewRound(Value):
-    """The round of ``number``, from 1, of ``most`` (0: without an end).
+    """The round of ``number``, from 1, of ``limit`` (0: without an end).
 
     ``since`` is the commit of the last review, None if what was pushed since is not known; ``why``
     says why. ``earlier`` are the lines of its claims.
     """
 
     number: int = 1
-    most: int = 0
+    limit: int = 0
     since: str | None = None
     earlier: tuple[EarlierLines, ...] = ()
     why: str = ""
@@ -50,7 +50,7 @@ class ReviewRound(Value):
     @property
     def is_over(self) -> bool:
         """Whether the rounds have ended."""
-        return 0 < self.most < self.number
+        return 0 < self.limit < self.number
 
 
 def begin(last: Checkpoint | None, change: ChangeSet, limit: int) -> ReviewRound:
@@ -122,7 +122,7 @@ def round_summary(this: ReviewRound, late: int) -> str:
     """What the summary of a review says of its round; "" for the first."""
     if this.number < 2:
         return ""
-    limit = f" of {this.most:,}" if this.most else ""
+    limit = f" of {this.limit:,}" if this.limit else ""
     words = f"; round {this.number:,}{limit}"
     if this.is_over:
         words += ", so only what is proven high is new"

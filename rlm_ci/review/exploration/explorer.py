@@ -65,7 +65,7 @@ NO_CALLS = "the model read without looking around: the budget has room for one c
 
 class ExplorationLimits(Value):
     """How far a conversation goes: its answers; the share of its prompt in its bytes; and by the
-    bytes of its prompt what tools may add (to a short one at least ``least``), and all requests.
+    bytes of its prompt what tools may add (to a short one at least ``minimum``), and all requests.
     Code may run for ``seconds`` in a review. ``all_turns`` and ``all_sent`` are those of all
     conversations about a change of 500 lines; None is no limit.
     """
@@ -73,7 +73,7 @@ class ExplorationLimits(Value):
     turns: int
     prompt: float
     room: float
-    least: int
+    minimum: int
     sent: float
     seconds: float
     all_turns: int | None = None
@@ -178,10 +178,10 @@ class NodeQuestions:
         if talk.is_last_call(0):
             return None, NO_CALLS
         loop = talk.loop(misfit)
-        if not loop.takes_tools(fact, "review", talk.history, talk.place):
+        if not loop.takes_tools(fact, "review", talk.history, talk.position):
             return None, NO_TOOLS
         try:
-            end = loop.run(talk.history, talk.place)
+            end = loop.run(talk.history, talk.position)
         except RemoteError as error:
             # What tools have shown was too much: the prompt itself was not.
             if loop.turn == 1 or not is_too_long(error):
@@ -201,7 +201,7 @@ class _Conversation(Limits):
         #: Has the model read that nothing is left?
         self._is_told = False
         self._ask = ask
-        self.place = step
+        self.position = step
         self._node = node
         self._explorer = explorer
         self.history = Conversation(sys.maxsize)  # nothing is folded: requests begin alike
@@ -211,7 +211,7 @@ class _Conversation(Limits):
         self._last = limits.turns - 1  # one may be needed without tools
         room = int(limits.room * size) - explorer.fixed
         if size < _SMALL:
-            room = max(room, limits.least)
+            room = max(room, limits.minimum)
         self._most = min(size + room, ask.max_bytes)
         self._to_send = limits.most_sent(size)
 
@@ -262,7 +262,7 @@ class _Conversation(Limits):
 
     def is_last_call(self, turn: int) -> bool:
         """Whether the budgets have room for one call: a fact, as other leaves call, too."""
-        fact_id = f"{self._node}/{self.place}/left-{turn}"
+        fact_id = f"{self._node}/{self.position}/left-{turn}"
         left = self._explorer.fact("left", fact_id, {}, lambda: {"calls": self._ask.calls_left()})
         return left["calls"] is not None and left["calls"] < _LOOK
 
@@ -289,7 +289,7 @@ class _Conversation(Limits):
         def produce() -> Mapping[str, Any]:
             return {"text": _within(self._explorer.tools.act(name, arguments).text, limit)}
 
-        fact_id = f"{self._node}/{self.place}/look-{self.looks}"
+        fact_id = f"{self._node}/{self.position}/look-{self.looks}"
         key = {"name": name, "arguments": dict(arguments)}
         return Observation(self._explorer.fact("look", fact_id, key, produce)["text"])
 

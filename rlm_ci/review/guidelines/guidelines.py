@@ -383,10 +383,10 @@ def stored_guidelines(guidelines: Iterable[Guideline]) -> list[dict[str, Any]]:
 
 
 class ShownGuidelines(Value):
-    """``text`` is the block of a prompt, "" for none; ``given`` are what it shows."""
+    """``text`` is the block of a prompt, "" for none; ``shown`` are what it shows."""
 
     text: str = ""
-    given: tuple[Guideline, ...] = ()
+    shown: tuple[Guideline, ...] = ()
 
     def open(self, claim: Mapping[str, Any]) -> tuple[Location | None, str] | None:
         """Where the guideline stands that a claim names, and a sentence; None if it is not there.
@@ -395,7 +395,7 @@ class ShownGuidelines(Value):
         """
         path, quote = claim["path"], claim["quote"]
         location = Location(path, int(claim["line_start"]), int(claim["line_end"]), quote=quote)
-        for guideline in self.given:
+        for guideline in self.shown:
             if path not in (guideline.path, encodable(guideline.path), name(guideline.path)):
                 continue
             claimed = location.replace(path=guideline.path, side=guideline.side or "old")

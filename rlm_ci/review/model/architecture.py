@@ -37,7 +37,7 @@ _SUREST = 0.9
 class ArchitectureClaims(Value):
     """The claims that hold; ``uncovered`` is the reason if there is no answer."""
 
-    found: tuple[TracedFinding, ...] = ()
+    findings: tuple[TracedFinding, ...] = ()
     counts: Evidence = Evidence()
     notes: tuple[str, ...] = ()
     uncovered: str = ""

@@ -97,7 +97,7 @@ class Launcher:
 
     def _by_validator(self, reproduction: Reproduction, side: str, how: str) -> dict[str, Any]:
         trees = self._trees
-        test = other_languages.ForeignTest(reproduction, trees.place.validator, trees.root)
+        test = other_languages.ForeignTest(reproduction, trees.proof_path.validator, trees.root)
         folder = trees.folder(side)
         with _Written(folder) as written:
             if how == WATCHED:

@@ -39,13 +39,13 @@ ELSEWHERE = {"CARGO_TARGET_DIR": "/tmp/home/target"}  # noqa: S108 - a folder of
 class ForeignTest(Value):
     """A test file that the ``validator`` runs; ``root`` is the project as it sees it."""
 
-    one: Reproduction
+    reproduction: Reproduction
     validator: Command | None
     root: str
 
     def test_names(self) -> tuple[str, ...]:
         """The tests in it. Raises UnparsableError."""
-        reproduction = self.one
+        reproduction = self.reproduction
         names = tuple(
             test.name
             for test in readers.of(reproduction.path).tests(reproduction.path, reproduction.content)
@@ -58,10 +58,10 @@ class ForeignTest(Value):
         """The command for these tests alone; None where it cannot be told."""
         if self.validator is None:
             return None
-        names = tuple(f"{self.one.path}::{name}" for name in self.test_names())
+        names = tuple(f"{self.reproduction.path}::{name}" for name in self.test_names())
 
         def exists(path: str) -> bool:
-            return path == self.one.path or os.path.lexists(os.path.join(folder, path))
+            return path == self.reproduction.path or os.path.lexists(os.path.join(folder, path))
 
         return narrowed(self.validator.argv, names, folder, exists)
 
@@ -73,12 +73,12 @@ class ForeignTest(Value):
 
     def inverted(self) -> tuple[str, tuple[str, ...]]:
         """The text with the claims reversed, and the tests that must fail now."""
-        reproduction = self.one
+        reproduction = self.reproduction
         inversions = dict.fromkeys(self.test_names(), forms.INVERTED)
         inverted = readers.of(reproduction.path).change(
             reproduction.path, reproduction.content, inversions, SystemRandom(), plain=True
         )
-        return inverted.text, tuple(inverted.made)
+        return inverted.text, tuple(inverted.changed_tests)
 
     def failed(self, ended: StreamResult) -> tuple[ClaimFailure, ...]:
         """The tests that failed, each with what was printed."""
@@ -91,14 +91,14 @@ class ForeignTest(Value):
 
     def _lines_in(self, output: str) -> str:
         """The lines of the test that a runner names where it says what failed, "" for none."""
-        lines = self.one.content.split("\n")
-        name = re.escape(self.one.path.rpartition("/")[2])
+        lines = self.reproduction.content.split("\n")
+        name = re.escape(self.reproduction.path.rpartition("/")[2])
         numbers = dict.fromkeys(map(int, re.findall(rf"\b{name}:(\d{{1,6}})", output)))
         return " ".join(lines[n - 1].strip() for n in numbers if 0 < n <= len(lines))
 
     def missing(self, ended: StreamResult) -> str:
         """What its file lacks, so that no test of it could run; "" for nothing."""
-        path = self.one.path
+        path = self.reproduction.path
         failed = [
             outcome.name for outcome in self._outcomes(ended) if outcome.state == outcomes.FAILED
         ]
@@ -124,7 +124,7 @@ def why_not(test: ForeignTest, folder: str) -> str:
             return ""
     except forms.UnparsableError:
         return "no test was found in it"
-    return f"the validator cannot run {printable(test.one.path)[:200]} alone"
+    return f"the validator cannot run {printable(test.reproduction.path)[:200]} alone"
 
 
 def record_of(

@@ -89,7 +89,7 @@ class RepairTrial:
     def _first_able(self) -> RepairJudge:
         failing: RepairJudge | None = None
         refused: dict[str, None] = {}
-        for command in self._trees.place.validators:
+        for command in self._trees.proof_path.validators:
             before = self._validated(HEAD, command.argv)
             judge = RepairJudge(command, before)
             if _is_able(before, command.argv):
@@ -302,7 +302,7 @@ def _objections(trees: ProofTrees, folder: str, hunks: Iterable[str]) -> str:
         contents = head.read(listed)
         return [contents.get(oid) for oid in listed]
 
-    command = trees.place.validator
+    command = trees.proof_path.validator
     protection = Protection.of(base, read, command.text if command else "")
     if of_tests := next(filter(protection.is_of_tests, paths), ""):
         return f"{printable(of_tests)[:_SAID]} is of tests: it decides what green means"

@@ -54,7 +54,7 @@ class CallTargets(Value):
     Of several, ``interface`` is the method that they implement; None for forms of one function.
     """
 
-    found: tuple[Definition, ...] = ()
+    definitions: tuple[Definition, ...] = ()
     interface: Definition | None = None
 
 

@@ -33,14 +33,14 @@ _STATES = dict.fromkeys("✓✔√", PASSED) | dict.fromkeys("✕✖×", FAILED)
 
 
 class Failure(Value):
-    """A test that failed, or a file: what it ``said``, and all ``lines`` below its title.
+    """A test that failed, or a file: what it ``message``, and all ``lines`` below its title.
 
-    ``place`` is where it begins, a path or ``path:line``; its frames may name a better one.
+    ``location`` is where it begins, a path or ``path:line``; its frames may name a better one.
     """
 
     title: str
-    place: str
-    said: str
+    location: str
+    message: str
     lines: list[str]
     rule: str
     subject: str = ""
@@ -57,12 +57,12 @@ class JavaScriptRunner(Value):
     def parse(self, printout: Printout) -> Iterator[Finding]:
         """One finding a failed test, or a file that could not be run."""
         for failure in self.failures(printout):
-            location = printout.broken(failure.lines) or printout.spot(failure.place)
+            location = printout.broken(failure.lines) or printout.spot(failure.location)
             yield finding(
                 self.TOOL,
                 failure.rule,
-                f"{failure.title}: {failure.said}",
-                location or printout.location_of(failure.place),
+                f"{failure.title}: {failure.message}",
+                location or printout.location_of(failure.location),
                 subject=failure.subject or failure.title,
             )
 
@@ -184,7 +184,7 @@ def _jest_outcomes(printout: Printout) -> Iterator[TestOutcome]:
             "" if jest_failure.title == _JEST_NOT_RUN else jest_failure.title.replace(" › ", "::")
         )
         yield TestOutcome(
-            jest_failure.place, name, FAILED, message=message(jest_failure.lines, _FRAME)
+            jest_failure.location, name, FAILED, message=message(jest_failure.lines, _FRAME)
         )
     path, outline = "", TitleOutline()
     for line in printout.lines:

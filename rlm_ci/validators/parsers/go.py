@@ -55,7 +55,7 @@ class _Tests:
         self.failed: dict[str, None] = {}
         self.logs: dict[str, list[tuple[str, str, str]]] = {}
         self.panic = ""
-        self.place: Location | None = None
+        self.location: Location | None = None
 
     def findings(self, printout: Printout, package: str) -> Iterator[Finding]:
         """The failures, once the package that they belong to is known."""
@@ -70,7 +70,7 @@ class _Tests:
         if self.panic:
             test = self.current
             text = f"{test}: {self.panic}" if test else self.panic
-            yield finding(TOOL, "go-test-failure", text, self.place, subject=test)
+            yield finding(TOOL, "go-test-failure", text, self.location, subject=test)
 
 
 def parse(printout: Printout) -> Iterator[Finding]:
@@ -89,8 +89,8 @@ def parse(printout: Printout) -> Iterator[Finding]:
             tests.logs.setdefault(tests.current, []).append((log[1], log[2], log[3]))
         elif line.startswith(("panic: ", "fatal error: ")):
             tests.panic = tests.panic or line.removesuffix(" [recovered]")
-        elif tests.panic and tests.place is None and (frame := _FRAME.match(line)):
-            tests.place = printout.location_of(frame[1], frame[2])
+        elif tests.panic and tests.location is None and (frame := _FRAME.match(line)):
+            tests.location = printout.location_of(frame[1], frame[2])
         elif build := _BUILD.match(line):
             yield finding(
                 TOOL, "go-build-error", build[3], printout.location_of(build[1], build[2])

@@ -50,7 +50,7 @@ class _Block:
         self.title = title
         self.places: list[Location] = []
         self.error = ""
-        self.said: list[str] = []
+        self.error_lines: list[str] = []
         self.used = False
 
     @property
@@ -131,14 +131,14 @@ def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     session = _Session(printout)
     spots = session.spots()
     for _, node, text, block in session.joined():
-        error = "\n".join(block.said) if block else ""
+        error = "\n".join(block.error_lines) if block else ""
         yield _outcome(node, FAILED, error or (spots[node][1] if node in spots else "") or text)
     for block in session.blocks:
-        if not block.used and block.said:
+        if not block.used and block.error_lines:
             *_, name = block.title.split(" ")
             path = next((location.path for location in block.places), "")
             parts = [] if block.title.startswith("ERROR collecting ") else name.split(".")
-            yield _outcome("::".join([path, *parts]), FAILED, "\n".join(block.said))
+            yield _outcome("::".join([path, *parts]), FAILED, "\n".join(block.error_lines))
     node_states: dict[tuple[str, str], None] = {}  # with -v and -rA twice
     for line in printout.lines:
         if (row := _NAMED.match(line)) or (row := _VERBOSE.match(line)):
@@ -214,8 +214,8 @@ def _node(row: str) -> tuple[str, str]:
 def _take(printout: Printout, block: _Block, line: str) -> None:
     if line.startswith("E "):
         text = line[1:].strip()
-        if len(block.said) < _SAID:
-            block.said.append(text)
+        if len(block.error_lines) < _SAID:
+            block.error_lines.append(text)
         syntax = _SYNTAX.match(line)
         location = printout.location_of(syntax[1], syntax[2]) if syntax else None
         if location is not None:

@@ -44,8 +44,8 @@ class _Point:
         self.path = path
         self.state = state
         self.text: list[str] = []
-        self.said = ""
-        self.place: Location | None = None
+        self.message = ""
+        self.location: Location | None = None
         self.defined: Location | None = None
         self.of_subtests = False
         self._is_yaml = False
@@ -61,14 +61,14 @@ class _Point:
             if key[1] == "failureType":
                 self.of_subtests = "subtestsFailed" in key[2]
             elif key[1] == "error" and not self._reads_error:
-                self.said = key[2].strip("'\"")
-                self.text.append(self.said)
+                self.message = key[2].strip("'\"")
+                self.text.append(self.message)
             elif key[1] in ("location", "at"):
                 self.defined = self.defined or printout.spot(key[2].strip("'\""))
         elif any(sign in text for sign in _FRAMES):
-            self.place = self.place or printout.spot(frame(text))
+            self.location = self.location or printout.spot(frame(text))
         elif self._reads_error or not self._is_yaml:
-            self.said = sentence((self.said, text))
+            self.message = sentence((self.message, text))
             if len(self.text) < _LINES:
                 self.text.append(text)
 
@@ -100,15 +100,15 @@ def parse(printout: Printout) -> Iterator[Finding]:
     for point in _points(printout):
         if point.state == FAILED and not point.of_subtests:
             name = point.name or "a test without a name"
-            message = f"{name}: {point.said}" if point.said else name
-            location = point.place or point.defined
+            message = f"{name}: {point.message}" if point.message else name
+            location = point.location or point.defined
             yield finding(TOOL, "tap-failure", message, location, subject=name)
 
 
 def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """All tests."""
     for point in _points(printout):
-        location = point.defined or point.place
+        location = point.defined or point.location
         text = "\n".join(point.text)[:LONGEST_SAID] if point.state == FAILED else ""
         yield TestOutcome(location.path if location else "", point.path, point.state, message=text)
 

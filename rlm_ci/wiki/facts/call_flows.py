@@ -397,7 +397,7 @@ class CallFlows:
                 ]  # fmt: skip
                 inner = max(around, key=lambda symbol: symbol.line_start, default=None)
                 at = Definition(path, inner) if inner else top_of(facts, 1, facts.outline.lines)
-                yield from self.resolver.targets(at, site).found if at is not None else ()
+                yield from self.resolver.targets(at, site).definitions if at is not None else ()
 
     def _read_body(self, at: Definition) -> list[FlowCall]:
         self._load([at.path])
@@ -490,7 +490,7 @@ class CallFlows:
         inside = [branch for branch in self._branches.get(at.path, ()) if _holds(at, branch)]
         for site in calls:
             targets = self.resolver.targets(at, site)
-            key = tuple(map(_flow_key, targets.found))
+            key = tuple(map(_flow_key, targets.definitions))
             outside += not key
             if not key or key == (_flow_key(at),):
                 continue
@@ -502,7 +502,9 @@ class CallFlows:
                 continue
             base = "…" if site.base == EXPRESSION else site.base
             name = f"{base}.{site.name}" if base and base != MACRO else site.name
-            seen[key] = FlowCall(site.line, name, targets.found, targets.interface, 0, enclosing)
+            seen[key] = FlowCall(
+                site.line, name, targets.definitions, targets.interface, 0, enclosing
+            )
         return list(seen.values()), outside
 
 

@@ -217,7 +217,7 @@ class StagedResult:
 
     def __init__(self, root: str, name: str, path_changes: Sequence[PathChange]) -> None:
         self.root = root
-        self.wanted = path_changes
+        self.path_changes = path_changes
         self._folder = os.path.join(root, STAGING, name)
         #: Where the originals are that could not be put back, for the end of a reason.
         self.originals = f"; originals lie in {STAGING}/{name}/old"
@@ -267,7 +267,11 @@ class StagedResult:
         """The paths at which the tree is not what it was, as long as it is not all done."""
         if not os.path.isdir(self.path_of("old")):
             return []
-        return [change.path for change in self.wanted if self.taken(change) or self._is_put(change)]
+        return [
+            change.path
+            for change in self.path_changes
+            if self.taken(change) or self._is_put(change)
+        ]
 
     def finish(self) -> None:
         """All is done: the originals stop being ones, in one step, and everything is removed."""
@@ -289,15 +293,15 @@ class StagedResult:
             return []
         stuck = [
             path_change.path
-            for path_change in self.wanted
+            for path_change in self.path_changes
             if not _try(self._take_back, path_change)
         ]
-        for change in self.wanted:
+        for change in self.path_changes:
             if change.old is None:
                 prune(self.root, change.path)
         stuck += [
             path_change.path
-            for path_change in self.wanted
+            for path_change in self.path_changes
             if not _try(self._bring_back, path_change)
         ]
         stuck = stuck or os.listdir(self.path_of("old"))  # of a plan that is gone

@@ -50,7 +50,7 @@ def outside(
         search.add(environment, environment)
         search.look_into(environment, environment)
     return OutsideReach(
-        tuple(Mount(path, path) for path in search.found), tuple(search.omitted.values())
+        tuple(Mount(path, path) for path in search.packages), tuple(search.omitted.values())
     )
 
 
@@ -59,7 +59,7 @@ class _OutsideSearch:
         self._root = root
         self._home = home
         self._modules: set[str] | None = None
-        self.found: list[str] = []
+        self.packages: list[str] = []
         self.omitted: dict[str, OmittedPath] = {}
 
     def look(self, name: str) -> None:
@@ -99,12 +99,12 @@ class _OutsideSearch:
     def add(self, name: str, path: str) -> bool:
         """Show ``path``, which ``name`` leads to, if nothing in it may be private."""
         path = os.path.realpath(path)
-        if is_of_system(path) or any(files.below(top, path) is not None for top in self.found):
+        if is_of_system(path) or any(files.below(top, path) is not None for top in self.packages):
             return True
         if not may_be_shown(path, self._home) or files.below(path, self._root) is not None:
             self._omit(name, f"it leads to {path}, which may hold what is private")
             return False
-        self.found.append(path)
+        self.packages.append(path)
         return True
 
     def _look_at_installed(self, name: str, environment: str) -> None:

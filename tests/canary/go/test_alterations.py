@@ -39,9 +39,11 @@ def test_what_is_altered(claim: str, helper: str, kinds: set[str]) -> None:
         reader.change("a_test.go", text, {"TestTotal": form}, random.Random(1), plain=True)
         for form in (ACCEPTS, JUDGES)
     )
-    assert accepts.made["TestTotal"].tokens == judges.made["TestTotal"].tokens
-    assert {*accepts.made["TestTotal"].kinds.values()} == kinds
-    assert judges.text.count(" && !(") == list(judges.made["TestTotal"].kinds.values()).count(PART)
+    assert accepts.changed_tests["TestTotal"].tokens == judges.changed_tests["TestTotal"].tokens
+    assert {*accepts.changed_tests["TestTotal"].kinds.values()} == kinds
+    assert judges.text.count(" && !(") == list(
+        judges.changed_tests["TestTotal"].kinds.values()
+    ).count(PART)
 
 
 @pytest.mark.parametrize("claim", ["!got.Equal(5 + f())", "!strings.Contains(got, `a`)", "got > 5"])
@@ -49,4 +51,4 @@ def test_what_is_not_altered(claim: str) -> None:
     changed = reader.change(
         "a_test.go", TEST % (claim, ""), {"TestTotal": NEARLY}, random.Random(1)
     )
-    assert changed.made["TestTotal"].form != NEARLY
+    assert changed.changed_tests["TestTotal"].form != NEARLY

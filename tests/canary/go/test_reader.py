@@ -194,7 +194,7 @@ def check_reversed(folder: Path, text: str, form: str, *, seed: int = 0, plain: 
     made = changed(text, form, seed, plain=plain)
     ends, printed = run(folder, CODE, made.text)
     assert {*ends.values()} == {"fail"}, (made.text, printed)
-    for name, one in made.made.items():
+    for name, one in made.changed_tests.items():
         assert any(word in printed[name] for word in one.tokens), (name, made.text, printed)
 
 
@@ -207,7 +207,7 @@ def test_claims_are_reversed_and_taken_apart(tmp_path: Path) -> None:
     wanted = {name: [ALTERED, INVERTED, REWORDED][number % 3] for number, name in enumerate(names)}
     made = reader.change("sums_test.go", text, wanted, random.Random(1))
     ends, printed = run(tmp_path, CODE, made.text)
-    for name, one in made.made.items():
+    for name, one in made.changed_tests.items():
         assert ends[name] == ("pass" if one.form == REWORDED else "fail"), (name, made.text)
         assert not one.tokens or any(word in printed[name] for word in one.tokens)
 
@@ -219,7 +219,7 @@ def test_claims_are_reversed_and_taken_apart(tmp_path: Path) -> None:
 def test_reversed_claims_fail_with_right_code(tmp_path: Path, form: str, *, plain: bool) -> None:
     text = text_of(ALTERABLE | OTHERS | SILENT)
     check_reversed(tmp_path, text, form, plain=plain)
-    made = changed(text, form, plain=plain).made
+    made = changed(text, form, plain=plain).changed_tests
     if form == ALTERED:
         assert [name for name, one in made.items() if one.form == ALTERED] == [*ALTERABLE]
 

@@ -104,8 +104,8 @@ def made(
     chance = random.Random(seed)
     changed = reader.change(name, text, dict.fromkeys(found, form), chance, plain=plain)
     assert [one.name for one in reader.tests(name, changed.text)] == found
-    assert {*changed.made} == {*found}
-    return changed.text, changed.made
+    assert {*changed.changed_tests} == {*found}
+    return changed.text, changed.changed_tests
 
 
 def node_outcomes(place: Path, name: str, *, wrong: bool = False) -> dict[str, tuple[bool, str]]:
@@ -313,7 +313,7 @@ def test_names_are_as_in_outcomes_and_what_is_computed_is_a_star() -> None:
 def test_only_what_is_asked_for_changes() -> None:
     changed = reader.change("a.js", NAMES, {"of tape": ALTERED}, random.Random(1))
 
-    [word] = changed.made["of tape"].tokens
+    [word] = changed.changed_tests["of tape"].tokens
     assert changed.text == NAMES.replace("t.equal(1, 1,", f"t.equal(1, {word},")
     crlf = NAMES.replace("\n", "\r\n")
     assert reader.change("a.js", crlf, {}, random.Random(1)).text == crlf

@@ -222,7 +222,7 @@ def names(runner: str) -> set[str]:
 def changed(runner: str, form: str, seed: int, *, plain: bool) -> forms.ChangedText:
     wanted = dict.fromkeys(sorted(names(runner)), form)
     made = reader.change("test_shop.py", SUITES[runner], wanted, random.Random(seed), plain=plain)
-    assert made.made.keys() == wanted.keys()
+    assert made.changed_tests.keys() == wanted.keys()
     assert made.text != SUITES[runner]
     return made
 
@@ -240,7 +240,7 @@ def test_what_must_fail_fails_with_its_token(tmp_path: Path, runner: str, seed: 
     failed, said = run(tmp_path, runner, SHOP, texts)
     for name, change in made.items():
         assert failed[name] == names(runner), (name, said)
-        for test, done in change.made.items():
+        for test, done in change.changed_tests.items():
             assert any(word in said for word in done.tokens), (name, test, said)
 
 
@@ -268,7 +268,7 @@ def test_an_object_equal_to_everything_passes_where_it_must_not(
     made = changed(runner, forms.ALTERED, seed, plain=False)
     idle = changed(runner, forms.IDLE, seed, plain=False)
     failed, said = run(tmp_path, runner, CHEAT, {"altered": made.text, "idle": idle.text})
-    altered = {name for name, it in made.made.items() if it.form == forms.ALTERED}
+    altered = {name for name, it in made.changed_tests.items() if it.form == forms.ALTERED}
     assert len(altered) > 3
     assert not failed["altered"] & altered, said
     assert not failed["idle"], said

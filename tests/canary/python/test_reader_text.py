@@ -92,7 +92,7 @@ def test_last(): return'''
 def changed(text: str, form: str, seed: int = 1, *, plain: bool = False) -> forms.ChangedText:
     wanted = {test.name: form for test in reader.tests("test_x.py", text)}
     made = reader.change("test_x.py", text, wanted, random.Random(seed), plain=plain)
-    assert made.made.keys() == wanted.keys()
+    assert made.changed_tests.keys() == wanted.keys()
     return made
 
 
@@ -154,7 +154,7 @@ def testz(): pass
         "TestB::test_shared", "TestB::test_many_0_a", "describe_x::it_works", "check_y",
     ]  # fmt: skip
     wanted = dict.fromkeys(told, forms.ALTERED) | {"TestA::test_shared": forms.IDLE}
-    made = reader.change("test_x.py", text, wanted, random.Random(1)).made
+    made = reader.change("test_x.py", text, wanted, random.Random(1)).changed_tests
     assert made.keys() == {*told, "TestA::test_shared"} - {"no"}
     assert made["TestA::test_shared"] == made["TestB::test_shared"]  # one function, one form
 
@@ -192,7 +192,7 @@ def testz(): pass
 )
 def test_what_can_be_altered(claim: str, form: str) -> None:
     made = changed(f"def test_x():\n    {claim}\n", forms.ALTERED)
-    assert made.made["test_x"].form == form, made.text
+    assert made.changed_tests["test_x"].form == form, made.text
 
 
 def test_a_test_of_a_mixin_has_the_names_of_its_heirs() -> None:
@@ -204,7 +204,7 @@ def test_a_test_of_a_mixin_has_the_names_of_its_heirs() -> None:
     found = reader.tests("test_x.py", text)
     assert [test.name for test in found] == ["A::test_sum", "B::test_sum"]
     wanted = {test.name: forms.INVERTED for test in found}
-    made = reader.change("test_x.py", text, wanted, random.Random(1)).made
+    made = reader.change("test_x.py", text, wanted, random.Random(1)).changed_tests
     assert made["A::test_sum"] == made["B::test_sum"]
 
 
@@ -219,7 +219,7 @@ def test_a_reversed_raise_looks_at_what_is_raised(seed: int, *, plain: bool) -> 
     exec(made.text, scope)
     scope["test_x"]()
     scope["product"] = lambda: int("none")
-    with pytest.raises(AssertionError, match=made.made["test_x"].tokens[0]):
+    with pytest.raises(AssertionError, match=made.changed_tests["test_x"].tokens[0]):
         scope["test_x"]()
 
 
@@ -234,7 +234,7 @@ def test_a_reversed_call_of_unittest_looks_at_its_values(seed: int, *, plain: bo
     exec(made.text, scope)
     scope["test_x"](None)
     scope["product"] = lambda: 3
-    with pytest.raises(AssertionError, match=made.made["test_x"].tokens[0]):
+    with pytest.raises(AssertionError, match=made.changed_tests["test_x"].tokens[0]):
         scope["test_x"](None)
 
 
@@ -264,8 +264,8 @@ def test_another_literal_is_never_equal(value: object, seed: int) -> None:
     text = f"def test_x():\n    assert value == {value!a}\n"
     made = changed(text, forms.ALTERED, seed)
     exec(made.text, scope)
-    if made.made["test_x"].form == forms.ALTERED:
-        with pytest.raises(AssertionError, match=made.made["test_x"].tokens[0]):
+    if made.changed_tests["test_x"].form == forms.ALTERED:
+        with pytest.raises(AssertionError, match=made.changed_tests["test_x"].tokens[0]):
             scope["test_x"]()  # type: ignore[operator]
     exec(changed(text, forms.REWORDED, seed).text, scope)
     scope["test_x"]()  # type: ignore[operator]
@@ -291,5 +291,5 @@ def test_all_tests_of_others_can_be_changed(pattern: str) -> None:
         for turn in range(3):
             wanted = {name: FORMS[(at + turn) % 3] for at, name in enumerate(names)}
             made = reader.change(path.name, text, wanted, random.Random(turn), plain=turn == 1)
-            lost += [f"{path.name}: {name}" for name in wanted if name not in made.made]
+            lost += [f"{path.name}: {name}" for name in wanted if name not in made.changed_tests]
     assert len(lost) < 5, lost

@@ -202,8 +202,8 @@ def check_reversed(folder: Path, text: str, form: str, *, plain: bool) -> Change
     made = changed(text, form, plain=plain)
     ends, printed = run(folder, made.text)
     assert {*ends.values()} == {"FAILED"}, (ends, made.text)
-    assert {*ends} == {*made.made}
-    for name, one in made.made.items():
+    assert {*ends} == {*made.changed_tests}
+    for name, one in made.changed_tests.items():
         assert not one.tokens or any(word in printed[name] for word in one.tokens), printed[name]
     return made
 
@@ -216,7 +216,7 @@ def test_claims_are_reversed_and_taken_apart(tmp_path: Path) -> None:
     wanted = {name: [ALTERED, INVERTED, REWORDED][number % 3] for number, name in enumerate(names)}
     made = reader.change("src/lib.rs", text, wanted, random.Random(1))
     ends, printed = run(tmp_path, made.text)
-    for name, one in made.made.items():
+    for name, one in made.changed_tests.items():
         assert ends[name] == ("ok" if one.form == REWORDED else "FAILED"), (name, made.text)
         assert not one.tokens or any(word in printed[name] for word in one.tokens)
 
@@ -228,7 +228,7 @@ def test_claims_are_reversed_and_taken_apart(tmp_path: Path) -> None:
 def test_reversed_claims_fail_with_right_code(tmp_path: Path, form: str, *, plain: bool) -> None:
     made = check_reversed(
         tmp_path, text_of(CODE, ALTERABLE + OTHERS + SILENT), form, plain=plain
-    ).made
+    ).changed_tests
     if form == ALTERED:
         altered = {name for name, one in made.items() if one.form == ALTERED}
         others = {name for name in made if f"fn {name.removeprefix('tests::')}(" not in ALTERABLE}

@@ -73,7 +73,7 @@ class Planning:
             for one in steps
             for number in range(min(self.room, len(one.searches) + len(one.reads)))
         }
-        told = {**asked(iteration), "whole": frozenset(whole)}
+        told = {**asked(iteration), "complete_spans": frozenset(whole)}
         return AcceptedPlan(**told, plan=said, clamped=())
 
 
@@ -84,7 +84,7 @@ def asked(iteration: int) -> dict[str, Any]:
         "truncation": {"searches_dropped": iteration},
         "artifacts": ({"prompt": f"rlm/planner/{iteration}/attempt-1/prompt.txt"},),
         "seen": ((iteration * 10, iteration * 10 + 5),),
-        "whole": frozenset(),
+        "complete_spans": frozenset(),
     }
 
 

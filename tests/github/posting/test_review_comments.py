@@ -445,7 +445,7 @@ def test_a_push_during_the_review(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "wishes", [PostingOptions(least=Severity.CRITICAL), PostingOptions(comment="sticky")]
+    "wishes", [PostingOptions(lowest_severity=Severity.CRITICAL), PostingOptions(comment="sticky")]
 )
 def test_no_review_comments_are_wished_for(stage: Stage, wishes: PostingOptions) -> None:
     result = stage.publish(stage.report(10), wishes=wishes)

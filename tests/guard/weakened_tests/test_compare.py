@@ -409,6 +409,6 @@ CAN_STAY = {
 @pytest.mark.parametrize("case", CAN_STAY)
 def test_an_equal_copy_that_runs_stays(case: str) -> None:
     text, stay = CAN_STAY[case]
-    result = compare([EMPTIED], CodeChange(rest=OneFile("tests/test_copy.py", text)))
+    result = compare([EMPTIED], CodeChange(rest_of_tree=OneFile("tests/test_copy.py", text)))
     assert result.counted.get("copied", 0) == stay
     assert len(result.weakenings) == len(compare([EMPTIED]).weakenings) - stay

@@ -155,7 +155,7 @@ def test_what_a_provider_lacks_is_not_asked_for(
 )
 def test_figures_in_words(message: str, found: tuple[int | None, float | None]) -> None:
     limit = rate_limits.read(None, message, None)
-    assert (limit.most, limit.wait) == pytest.approx(found)
+    assert (limit.capacity, limit.wait) == pytest.approx(found)
 
 
 @pytest.mark.parametrize("error", [[], "x", {"details": [[[[[[[{"quotaId": "PerDay"}]]]]]]]}, 7,

@@ -59,7 +59,7 @@ def test_after_the_last_round_only_proven_high_is_new(pushed: tuple[ChangeSet, s
         claim(11), claim(3, level=PROVEN), claim(3, Severity.MEDIUM, PROVEN), claim(22),
     )  # fmt: skip
     assert reasons(change, last, *claims) == [ENDED, None, ENDED, None]
-    assert reasons(change, last.replace(most=0), *claims) == [None, None, None, None]
+    assert reasons(change, last.replace(limit=0), *claims) == [None, None, None, None]
 
 
 def test_what_an_analyzer_finds_is_never_too_late(pushed: tuple[ChangeSet, str]) -> None:

@@ -117,7 +117,7 @@ def test_a_prompt_shows_no_more_than_it_has_room_for(git: GitRepo) -> None:
         assert len(shown.text) < most + 1_200
         assert "more lines left out)" in shown.text
         assert "Rule 0." in shown.text
-        last = shown.given[-1].text.count("\n") + 1
+        last = shown.shown[-1].text.count("\n") + 1
         assert shown.open(_at("AGENTS.md", last, f"Rule {last - 1}.")) is not None
         # What the model was not shown, it cannot rest on.
         assert shown.open(_at("AGENTS.md", last + 1, f"Rule {last}.")) is None

@@ -297,8 +297,8 @@ def resolved(files: dict[str, str], path: str, name: str) -> list[str]:
     found = []
     for site in calls[path].calls:
         targets = resolver.targets(Definition(path, symbol), site)
-        if targets.found and symbol.line_start <= site.line <= symbol.line_end:
-            names = ", ".join(one.symbol.name for one in targets.found)
+        if targets.definitions and symbol.line_start <= site.line <= symbol.line_end:
+            names = ", ".join(one.symbol.name for one in targets.definitions)
             if targets.interface is not None:
                 names = f"{targets.interface.symbol.name} by {names}"
             found.append(f"{site.base}.{site.name} → {names}")

@@ -146,7 +146,7 @@ class _Question(Value):
 
     prompt: str
     model: str
-    place: str
+    position: str
     context: str | None = None
 
 
@@ -169,7 +169,7 @@ class ModelFunctions:
         self.failure: RlmCiError | None = None
         self.files = services.files.tracked()
         self.log = QueryLog(self.files, folder)
-        self.asked = self.failed = self.cut = self.not_allowed = 0
+        self.sent = self.failed = self.cut = self.not_allowed = 0
         self.reward = 0.0
 
     def llm_query(self, prompt: object, model: object = None) -> str:
@@ -233,7 +233,7 @@ class ModelFunctions:
         messages = ({"role": "user", "content": question.prompt},)
         request = ModelRequest(question.model, messages, max_tokens)
         try:
-            completion = services.complete(request, question.place)
+            completion = services.complete(request, question.position)
         except (RemoteError, ConfigError) as error:
             if prices.ends_run(error, question.model, self._options.model):
                 raise
@@ -311,7 +311,7 @@ class ModelFunctions:
         completion = reply.completion
         entry = {
             "version": VERSION,
-            "id": question.place.rpartition("/")[2],
+            "id": question.position.rpartition("/")[2],
             "status": "succeeded" if reply.error is None else "failed",
             "error": reply.error,
             "asked": question.model,
@@ -323,7 +323,7 @@ class ModelFunctions:
             entry["context"] = digest(question.context.encode())
         self.log.add(entry)
         with self._lock:
-            self.asked += 1
+            self.sent += 1
             self.failed += reply.error is not None
             self.cut += completion is not None and completion.finish_reason == "length"
 

@@ -52,7 +52,7 @@ class FileMap:
         self.folders = folders(files)
         self.largest = largest(files)
         self.where = lru_cache(_KEPT)(where)
-        self.named = lru_cache(_KEPT)(lambda query: files_matching(files, query, _NAMED))
+        self.matching = lru_cache(_KEPT)(lambda query: files_matching(files, query, _NAMED))
 
     @classmethod
     def of(cls, context: Context) -> FileMap:

@@ -49,7 +49,7 @@ _CAP: Final = "RLM_CI_MODELS_MAX_COMPLETION_TOKENS"
 class PlannerReply(Value):
     """``errors`` are {"kind", "message"} of each answer that was no plan.
 
-    ``prompt_bytes``, ``truncation``, ``seen`` and ``whole`` are those of the last Prompt;
+    ``prompt_bytes``, ``truncation``, ``seen`` and ``complete_spans`` are those of the last Prompt;
     ``artifacts`` are the paths of each attempt's files, below the run's folder.
     """
 
@@ -58,7 +58,7 @@ class PlannerReply(Value):
     truncation: dict[str, int]
     artifacts: tuple[dict[str, str], ...]
     seen: tuple[tuple[int, int], ...]
-    whole: frozenset[tuple[int, int]]
+    complete_spans: frozenset[tuple[int, int]]
 
 
 class AcceptedPlan(PlannerReply):
@@ -67,11 +67,11 @@ class AcceptedPlan(PlannerReply):
 
 
 class BadPlanError(ConfigError):
-    """No attempt gave a plan; ``asked`` is for the state. A resumed run asks again."""
+    """No attempt gave a plan; ``reply`` is for the state. A resumed run asks again."""
 
     def __init__(self, what: str, reply: PlannerReply, *, where: str, hint: str) -> None:
         super().__init__(what, where=where, hint=hint)
-        self.asked = reply
+        self.reply = reply
 
 
 class Planner:
@@ -185,7 +185,7 @@ class Planner:
         meta = as_json({**attempt.to_dict(), **answer})
         self._access.write(attempt.paths["meta"], meta)
         written = {"prompt": attempt.prompt.data, "output": output.encode(), "meta": meta}
-        vouch(self._access.fact, attempt.place, written)
+        vouch(self._access.fact, attempt.position, written)
         question.add(completion, error)
         step = spans.current()
         step.files["Answer"] = attempt.paths["output"]
@@ -288,7 +288,7 @@ class _PlanQuestion(Memory, Limits):
 
     def may_repair(self, number: int) -> bool:
         is_last = number % _ATTEMPTS == 0
-        return not is_last or is_lifted(self._access.fact, self.attempt.place)
+        return not is_last or is_lifted(self._access.fact, self.attempt.position)
 
     def add(self, completion: Completion, error: PlanError | None) -> None:
         """Take what came of the last attempt."""
@@ -306,7 +306,7 @@ class _PlanQuestion(Memory, Limits):
             "truncation": prompt.truncation,
             "artifacts": tuple(self._paths),
             "seen": prompt.seen,
-            "whole": prompt.whole,
+            "complete_spans": prompt.complete_spans,
         }
 
 
@@ -315,7 +315,7 @@ class _Attempt:
         self.iteration = iteration
         self.number = number
         self.prompt = prompt
-        self.place = f"plan/{iteration}/{number}"
+        self.position = f"plan/{iteration}/{number}"
         folder = f"{FOLDER}/{iteration}/attempt-{number}"
         self.paths = {name: f"{folder}/{FILES[name]}" for name in ("prompt", "output", "meta")}
 

@@ -64,12 +64,12 @@ DROPPED: Final = (
 
 
 class NoteExcerpt(Value):
-    """A text under a head; ``section`` describes it in meta.json, ``place`` replaces it."""
+    """A text under a head; ``section`` describes it in meta.json, ``replacement`` replaces it."""
 
     head: str
     text: str
     section: Mapping[str, Any]
-    place: str = ""
+    replacement: str = ""
 
 
 class Action(Value):
@@ -86,7 +86,7 @@ class Action(Value):
 
     @property
     def has_places(self) -> bool:
-        return any(excerpt.place for excerpt in self.excerpts)
+        return any(excerpt.replacement for excerpt in self.excerpts)
 
 
 def fence(text: str) -> str:
@@ -292,7 +292,7 @@ class _ProgressNotes:
         return f", {quote(self._redact(where), _PLACE)}" if where else ""
 
     def _by_name(self, query: str) -> str:
-        rows = self._atlas.named(query)
+        rows = self._atlas.matching(query)
         names = listed([f"{self._quote(row.path)}, {row.size}" for row in rows], _NAMED)
         return f"; in names of files: {names}" if names else ""
 

@@ -44,15 +44,15 @@ class Prompt(Value):
     ``sections`` tile ``data``: {"kind", "start", "end"}, with "start_byte" and "end_byte" for text
     of the source (search, read, and a goal that is the context), or "pointer" for a sub-call's
     and a count's, which may have "spans" of the source.
-    ``truncation`` counts what was left out. ``whole`` are the searches and reads that are shown
-    whole: the iteration, and the number in it.
+    ``truncation`` counts what was left out. ``complete_spans`` are the searches and reads that are
+    shown whole: the iteration, and the number in it.
     """
 
     messages: tuple[dict[str, Any], ...]
     data: bytes
     sections: tuple[dict[str, Any], ...]
     truncation: dict[str, int]
-    whole: frozenset[tuple[int, int]] = frozenset()
+    complete_spans: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def seen(self) -> tuple[tuple[int, int], ...]:
@@ -124,7 +124,7 @@ class PromptLayout:
                 total = count(len(action.excerpts), "excerpt")
                 has_places = action.has_places and (at, PLACES) not in self._dropped
                 places = (
-                    f": {', '.join(note_excerpt.place for note_excerpt in gone)}"
+                    f": {', '.join(note_excerpt.replacement for note_excerpt in gone)}"
                     if has_places
                     else ""
                 )

@@ -149,12 +149,12 @@ def test_bad_twice_is_a_configuration_error_that_says_what_was_wrong(
         studio.plan(3)
     error = caught.value
     assert error.code == errors.CONFIG
-    assert tuple(one["kind"] for one in error.asked.errors) == kinds
-    assert error.asked.errors[1]["message"] in error.what
+    assert tuple(one["kind"] for one in error.reply.errors) == kinds
+    assert error.reply.errors[1]["message"] in error.what
     assert "rlm/planner/3" in error.where
     assert error.hint
-    assert len(error.asked.artifacts) == 2
-    assert error.asked.prompt_bytes == len(studio.kept("prompt.txt", 3, 2))
+    assert len(error.reply.artifacts) == 2
+    assert error.reply.prompt_bytes == len(studio.kept("prompt.txt", 3, 2))
     assert len(studio.model.requests) == 2, "one repair, and no more"
 
 

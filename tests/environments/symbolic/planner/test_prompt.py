@@ -151,12 +151,16 @@ def test_of_one_plan_what_was_asked_for_last_goes_first() -> None:
     """And what is left out is known to be, so that reading it again is no standing still."""
     reads = [read(f"{number}" * 8192, at=9000 * number) for number in range(8)]
     prompt = prompt_of(step(0, search("q", "hit"), *reads))
-    assert [text[0] for text in texts(prompt, "read")] == ["0", "1", "2"][: len(prompt.whole)]
-    assert prompt.whole == {(0, 1 + number) for number in range(len(texts(prompt, "read")))}
+    assert [text[0] for text in texts(prompt, "read")] == ["0", "1", "2"][
+        : len(prompt.complete_spans)
+    ]
+    assert prompt.complete_spans == {
+        (0, 1 + number) for number in range(len(texts(prompt, "read")))
+    }
     again = prompt_of(step(0, *reads), step(1, *reads[6:]), subcall_step(2), iteration=3)
     assert [text[0] for text in texts(again, "read")][-2:] == ["6", "7"]
-    assert {(1, 0), (1, 1)} <= again.whole
-    assert all(iteration != 2 for iteration, _ in again.whole)
+    assert {(1, 0), (1, 1)} <= again.complete_spans
+    assert all(iteration != 2 for iteration, _ in again.complete_spans)
 
 
 def subcall_step(iteration: int) -> Iteration:
