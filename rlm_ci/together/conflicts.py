@@ -31,10 +31,10 @@ class Conflict(Value):
 
 
 class TrialMerges:
-    """Merges of changes with ``base`` and each other; their objects go to ``folder``."""
+    """Merges of changes with ``base`` and each other; ``repository`` puts objects in ``folder``."""
 
     def __init__(self, repository: Repository, base: str, folder: str) -> None:
-        self._repository = repository.with_objects(folder)
+        self.repository = repository.with_objects(folder)
         self._base = base
         self._merged: dict[str, tuple[str, list[str]]] = {}
 
@@ -47,16 +47,12 @@ class TrialMerges:
         if self._is_apart(change, other):
             return []
         if change.commits & other.commits:  # they have a later merge base than ours
-            _, paths = self._repository.merge_trees(change.head, other.head)
+            _, paths = self.repository.merge_trees(change.head, other.head)
             heads = change.head, other.head
         else:
             heads = self._on_base(change)[0], self._on_base(other)[0]
-            _, paths = self._repository.merge_trees(*heads)
+            _, paths = self.repository.merge_trees(*heads)
         return [self._located(path, (change, other), heads) for path in paths]
-
-    def conflicted_paths(self, branch: str, other: str) -> list[str]:
-        """The paths in conflict of a merge of two commits."""
-        return self._repository.merge_trees(branch, other)[1]
 
     def base_conflict(self, change: OpenChange, path: str) -> Conflict:
         """Where a change conflicts with the base."""
@@ -68,10 +64,10 @@ class TrialMerges:
         if change.merge_base == self._base:
             return change.head, []
         if change.name not in self._merged:
-            tree, paths = self._repository.merge_trees(self._base, change.head)
+            tree, paths = self.repository.merge_trees(self._base, change.head)
             who = f"{AUTHOR[0]} <{AUTHOR[1]}> 0 +0000"
             text = f"tree {tree}\nparent {self._base}\nauthor {who}\ncommitter {who}\n\nTrial\n"
-            output = self._repository.run(
+            output = self.repository.run(
                 "hash-object", "-w", "-t", "commit", "--stdin", stdin=text.encode()
             )
             self._merged[change.name] = output.decode().strip(), paths
@@ -98,7 +94,7 @@ class TrialMerges:
         return Conflict(path, (first, second))
 
     def _hunks(self, old: str, new: str, path: str) -> Sequence[Hunk]:
-        change = ChangeSet(self._repository, "range", base=old, head=new, merge_base=old)
+        change = ChangeSet(self.repository, "range", base=old, head=new, merge_base=old)
         return change.hunks(0)[0].get(path, ())
 
 

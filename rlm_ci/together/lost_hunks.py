@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rlm_ci.git.patches import FileDiff, Hunk, PatchDiff
+    from rlm_ci.git.repository import Repository
     from rlm_ci.together.conflicts import TrialMerges
     from rlm_ci.together.open_changes import OpenChange
 
@@ -75,12 +76,12 @@ def _merges(change: OpenChange) -> Iterator[_Merge]:
 
 
 def _of_merge(change: OpenChange, merge: _Merge, merges: TrialMerges) -> Iterator[LostHunk]:
-    repository = change.change.repository
+    repository = merges.repository
     fork = repository.merge_base(merge.branch, merge.trunk)
     if fork is None:
         return
-    branch = _difference(change, fork, merge.branch)
-    merged = _difference(change, merge.branch, merge.commit)
+    branch = _difference(repository, fork, merge.branch)
+    merged = _difference(repository, merge.branch, merge.commit)
     added = {
         line.text.strip()
         for file in merged.files
@@ -96,14 +97,15 @@ def _of_merge(change: OpenChange, merge: _Merge, merges: TrialMerges) -> Iterato
             continue  # the merge left it as the branch had it
         if file.path.rpartition("/")[2] in LOCK_FILES:
             continue  # a tool writes it anew
-        texts = _texts(change, (merge.trunk, change.head, merge.branch), file, after)
+        by_git = by_git or repository.merge_trees(merge.branch, merge.trunk)
+        names = tuple({file.path, file.old_path, after.path if after else file.path})
+        is_silent = frozenset(names).isdisjoint(by_git[1])
+        commits = merge.trunk, change.head, by_git[0] if is_silent else merge.branch, merge.commit
+        texts = [_lines(repository, commit, names) for commit in commits]
         for hunk in file.hunks or ():
-            lost = _lost(hunk, after, added, texts) or _back(hunk, back, texts)
+            lost = _lost(hunk, after, added, texts, is_silent=is_silent) or _back(hunk, back, texts)
             if lost is None:
                 continue
-            if by_git is None:
-                by_git = frozenset(merges.conflicted_paths(merge.branch, merge.trunk))
-            is_silent = by_git.isdisjoint((file.path, file.old_path))
             start, end, line, is_back = lost
             yield LostHunk(
                 merge.commit, fork if is_back else merge.branch,
@@ -111,62 +113,57 @@ def _of_merge(change: OpenChange, merge: _Merge, merges: TrialMerges) -> Iterato
             )  # fmt: skip
 
 
-def _difference(change: OpenChange, old: str, new: str) -> PatchDiff:
-    side = ChangeSet(change.change.repository, "range", base=old, head=new, merge_base=old)
+def _difference(repository: Repository, old: str, new: str) -> PatchDiff:
+    side = ChangeSet(repository, "range", base=old, head=new, merge_base=old)
     return diff_of(side.files(), *side.hunks(0))
 
 
-def _texts(
-    change: OpenChange, commits: Sequence[str], file: FileDiff, after: FileDiff | None
-) -> list[Counter[str]]:
-    """The lines of a file at commits, counted, by whichever of its names it has there."""
-    names = dict.fromkeys((after.path if after else file.path, file.path, file.old_path))
-    specs = [f"{commit}:{name}" for commit in commits for name in names]
-    contents = change.change.repository.read_small(specs, _LIMIT)
+def _lines(repository: Repository, commit: str, names: Sequence[str]) -> Counter[str]:
+    """The lines of a file at a commit, counted, by whichever of its names it has there."""
+    contents = repository.read_small([f"{commit}:{name}" for name in names], _LIMIT)
     texts = [(content or b"").decode("utf-8", "surrogateescape") for content in contents]
-    lines = [Counter(line.strip() for line in text.split("\n")) for text in texts]
-    count = len(names)
-    return [reduce(or_, lines[start : start + count]) for start in range(0, len(lines), count)]
+    return reduce(or_, (Counter(line.strip() for line in text.split("\n")) for text in texts))
 
 
 def _lost(
-    hunk: Hunk, after: FileDiff | None, added: set[str], texts: Sequence[Counter[str]]
-) -> tuple[int, int, int, bool] | None:
-    """The lines that a hunk added and a merge removed, for nothing or for lines of the base."""
+    hunk: Hunk, after: FileDiff | None, added: set[str], texts: Sequence[Counter[str]],
+    *, is_silent: bool,
+) -> tuple[int, int, int, bool] | None:  # fmt: skip
+    """The lines that a hunk added and a merge removed, for nothing or for lines of the base.
+
+    A merge in conflict must have removed all of them: to leave some of them out may be its answer.
+    """
     if after is None or after.hunks is None:
         return None
-    trunk, head, branch = texts
-    lines = [line for line in hunk.lines if line.kind == "+" and _TELLING.search(line.text)]
-    lines = [line for line in lines if line.text.strip() not in trunk]
+    trunk, head, expected, at_merge = texts
+    present = head | at_merge  # later commits may bring lines back, or take them away
     removed = _removed(after)
-    for line in lines:
-        text = line.text.strip()
-        if line.new not in removed or text in added or head[text] >= branch[text]:
-            return None
-    if not lines:
-        return None  # the base has the same
     numbers = [line.new for line in hunk.lines if line.kind == "+" and line.new]
-    position, replaced = removed[lines[0].new or 0]
-    if any(text.strip() and text.strip() not in trunk for text in replaced):
-        return None  # somebody wrote it anew
-    return numbers[0], numbers[-1], 0 if after.status == "D" else position, False
+    candidates, lost = 0, []
+    for line in hunk.lines:
+        text, number = line.text.strip(), line.new or 0
+        if line.kind != "+" or not _TELLING.search(text) or not (is_silent or text not in trunk):
+            continue
+        candidates += 1
+        if number in removed and text not in added and present[text] < expected[text]:
+            position, replaced = removed[number]
+            # What nobody had before was written anew.
+            if not any(other.strip() and other.strip() not in trunk for other in replaced):
+                lost.append((number, position))
+    if not lost or not (is_silent or len(lost) == candidates):
+        return None
+    if len(lost) < candidates:
+        numbers = [number for number, _ in lost]
+    return numbers[0], numbers[-1], 0 if after.status == "D" else lost[0][1], False
 
 
 def _removed(file: FileDiff) -> Mapping[int, tuple[int, list[str]]]:
     """The lines that are gone, each with where it would be now, and the lines in its stead."""
     removed: dict[int, tuple[int, list[str]]] = {}
     for hunk in file.hunks or ():
-        numbers: list[int] = []
-        texts: list[str] = []
-        position = hunk.new_start
-        for line in hunk.lines:
-            if line.kind == " ":
-                numbers, texts, position = [], [], (line.new or 0) + 1
-            elif line.kind == "-" and line.old:
-                numbers.append(line.old)
-                removed[line.old] = (max(1, position), texts)
-            else:
-                texts.append(line.text)
+        texts = [line.text for line in hunk.lines if line.kind == "+"]
+        position = max(1, hunk.new_start)
+        removed |= {line.old: (position, texts) for line in hunk.lines if line.old}
     return removed
 
 

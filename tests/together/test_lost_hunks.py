@@ -116,6 +116,87 @@ def test_a_line_that_another_hunk_adds_too(book: Merges) -> None:
     assert "a.txt:9 of " in message
 
 
+LONG = LINES.replace(
+    "the line 9 of it\n", "".join(f"a new line {number} here\n" for number in range(1, 7))
+)
+
+
+def test_a_part_of_a_hunk(book: Merges) -> None:
+    lost = LONG.replace("a new line 3 here\na new line 4 here\n", "")
+    lost = lost.replace("line 20 of it", "line 20 of the base")
+    base = LINES.replace("line 20 of it", "line 20 of the base")
+    merge = book.merged(lost, base=base, work=LONG)
+    (message,) = book.messages("work", "other")
+    work = book.repo.sha("work~1")[:12]
+    assert message == (
+        f"lost-hunk high: in work the merge {merge} of the base lost its lines: "
+        f"a.txt:11-12 of {work}, now at a.txt:10"
+    )
+
+
+def test_a_part_that_the_merge_wrote_anew_is_not_lost(book: Merges) -> None:
+    base = LINES.replace("line 20 of it", "line 20 of the base")
+    anew = LONG.replace("a new line 3 here", "a new line 3 that fits the base")
+    book.merged(anew.replace("line 20 of it", "line 20 of the base"), base=base, work=LONG)
+    assert book.messages("work", "other") == []
+
+
+def test_a_part_that_a_conflict_leaves_out_may_be_its_answer(book: Merges) -> None:
+    base = LINES.replace("line 9 of it", "line 9 of the base")
+    answer = LONG.replace("a new line 3 here\n", "the line 9 of the base\n")
+    book.merged(answer, base=base, work=LONG)
+    assert book.messages("work", "other") == []
+
+
+def test_a_line_that_the_file_has_elsewhere_too(book: Merges) -> None:
+    work = edited(9, text="the line 30 of it\n")
+    book.merged(edited(20), work=work)
+    (message,) = book.messages("work", "other")
+    assert "a.txt:9 of " in message
+
+
+def test_lines_that_a_hunk_only_moves_to_the_right(book: Merges) -> None:
+    inside = "".join(f"    the line {number} of it\n" for number in range(9, 12))
+    plain = inside.replace("    ", "")
+    work = LINES.replace(plain, f"try something:\n{inside}finally nothing\n")
+    book.merged(edited(20), work=work)
+    (message,) = book.messages("work", "other")
+    assert "a.txt:9-13 of " in message
+
+
+def test_what_the_base_did_to_the_same_lines_is_its_own(book: Merges) -> None:
+    work = edited(9, 30, text="the line 12 of it\n")
+    both = work.replace("the line 12 of it\nthe line 13", "the line 13")
+    base = LINES.replace("the line 12 of it\n", "")
+    book.merged(both, base=base, work=work)
+    assert book.messages("work", "other") == []
+
+
+def test_a_line_that_a_later_commit_takes_away_is_not_lost_by_the_merge(book: Merges) -> None:
+    work = edited(9, 30, text="the line 12 of it\n")
+    gone = work.replace("the line 12 of it\nthe line 10", "the line 10")
+    both = gone.replace("the line 20 of it", "the line 20 of the base") + "the line 12 of it\n"
+    book.merged(both, base=edited(20, text="the line 20 of the base\n"), work=work)
+    book.repo.checkout("work").write("a.txt", LINES.replace("the line 12 of it\n", ""))
+    book.repo.commit("Say it once")
+    book.repo.checkout("main")
+    assert book.messages("work", "other") == []
+
+
+def test_a_conflict_in_a_file_that_the_base_has_moved(book: Merges) -> None:
+    work = edited(9, 30)
+    book.branch("work", {"a.txt": work})
+    base = edited(9, text="what the base says {}\n")
+    book.repo.checkout("main").move("a.txt", "moved.txt").write("moved.txt", base).commit("Move")
+    tips = [book.repo.sha("work"), book.repo.sha("main")]
+    tree = book.repo.text("rev-parse", "main^{tree}")
+    book.repo.branch("work", book.repo.commit_tree(tree, tips, "Merge"))
+    book.branch("other", {"other.txt": "x\n"})
+    messages = book.messages("work", "other")
+    assert len(messages) == 2
+    assert all(message.startswith("lost-hunk medium: ") for message in messages)
+
+
 def test_a_lock_file_is_made_anew_by_its_tool(tmp_path: Path) -> None:
     branches = Merges(GitRepo(tmp_path / "locked"), {"a.txt": LINES, "poetry.lock": LINES})
     branches.branch("work", {"poetry.lock": edited(9)})
