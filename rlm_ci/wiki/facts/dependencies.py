@@ -1,4 +1,4 @@
-"""What the manifests of a project say that it needs, each with its line.
+"""What the manifests of a project say that it needs, and what it is, each with its lines.
 
 Of a folder that has its own wiki, also those of the repository around it.
 """
@@ -145,6 +145,52 @@ def project(read: Outline, content: bytes) -> str:
     if read.path == "go.mod":  # a major version is no name
         name = re.sub(r"/v\d+$", "", name).rpartition("/")[2]
     return name if _PROJECT.fullmatch(name) else ""
+
+
+#: The tables in which a manifest may describe its project; "" where it has none.
+_DESCRIBING = {
+    "pyproject.toml": ("project", "tool.poetry"), "Cargo.toml": ("package",),
+    "setup.cfg": ("metadata",), "package.json": ("",), "composer.json": ("",),
+}  # fmt: skip
+_TABLE = re.compile(r"\s*\[([^\[\]]+)\]")
+_DESCRIBED = re.compile(
+    r"""\s*(?:"description"\s*:|description\s*=|\w+\.summary\s*=)\s*("{3}|["']?)(.*?)(\1,?\s*|)$"""
+)
+#: Lines of a description, and its words.
+_DESCRIPTION_LINES, _DESCRIPTION_WORDS = 6, 2
+
+
+def description(path: str, content: bytes) -> Statement | None:
+    """How a manifest describes its project, in a text of a few lines; None for any other file."""
+    name = path.rpartition("/")[2]
+    text, first, last = "", 0, 0
+    if name == "setup.py":
+        with suppress(ValueError):
+            text, first = next(SetupScript(content).texts("description"), (text, first))
+        last = first
+    else:
+        tables = ("",) if name.endswith(".gemspec") else _DESCRIBING.get(name, ())
+        lines = content.decode("utf-8", "replace").split("\n") if tables else []
+        text, first, last = _description(lines, tables)
+    text = " ".join(text.split())
+    return Statement(text, first, last) if len(text.split()) >= _DESCRIPTION_WORDS else None
+
+
+def _description(lines: Sequence[str], tables: Iterable[str]) -> tuple[str, int, int]:
+    """The text, its first line and its last; zeros for none."""
+    table = ""
+    for number, row in enumerate(lines, start=1):
+        begun, match = _TABLE.match(row), _DESCRIBED.match(row)
+        if begun:
+            table = begun[1].strip()
+        elif match and table in tables:
+            if match[1] != '"""' or match[3]:
+                return match[2], number, number
+            ends = range(number, min(number + _DESCRIPTION_LINES, len(lines)))
+            last = next((at for at in ends if '"""' in lines[at]), number - 1)
+            text = " ".join((match[2], *lines[number : last + 1])).partition('"""')[0]
+            return text, number, last + 1
+    return "", 0, 0
 
 
 #: They say what a project needs, and by which name its parts are imported.

@@ -14,7 +14,7 @@ from rlm_ci.source.outline import outline
 from rlm_ci.source.uses.branches import LOOP, around, branches
 from rlm_ci.values import Row
 from rlm_ci.wiki.facts.commands import ProjectCommand, commands, is_document
-from rlm_ci.wiki.facts.dependencies import declared, project
+from rlm_ci.wiki.facts.dependencies import declared, description, project
 from rlm_ci.wiki.facts.note import EXIT, Chapter, CodeNote, Statement, bounded
 from rlm_ci.wiki.facts.other_notes import other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class FileFacts(Row):
     """One file; ``heads`` are the lines of the heads of the outline's symbols.
 
-    ``about`` is how a README introduces the project, ``declared`` what a manifest needs,
+    ``about`` is how a README or a manifest introduces the project, ``declared`` what one needs,
     ``project`` the name that either gives. ``is_generated``: its comments say that. ``commands``
     are those by which one works on the project, ``chapters`` the headings of a guide to that.
     """
@@ -156,7 +156,7 @@ def _facts(path: str, content: bytes) -> FileFacts:
             *other_registries(read.language, content),
             *tested_paths(path, content),
         ]
-    about = introduction(content, path) if is_readme(path) else None
+    about = introduction(content, path) if is_readme(path) else description(path, content)
     title = project(read, content) or heading(content, path)
     sound = _sound(read, notes, content)
     last = _last_line(content)

@@ -10,7 +10,8 @@ import re
 from rlm_ci.text.neutralise import code, prose
 from rlm_ci.wiki.facts.call_flows import FUNCTION, TOP
 from rlm_ci.wiki.facts.commands import TEXTS
-from rlm_ci.wiki.facts.readme import listed, sentence
+from rlm_ci.wiki.facts.note import Statement
+from rlm_ci.wiki.facts.readme import is_readme, listed, sentence
 from rlm_ci.wiki.front_page.configuration import brief
 from rlm_ci.wiki.front_page.parts import part_rows
 from rlm_ci.wiki.front_page.project_commands import agreed_commands
@@ -173,6 +174,18 @@ def _linked(path: str, world: PageSources) -> str:
 
 #: Characters of the introduction, where it has several sentences.
 _INTRODUCTION = 260
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
+#: How the documentation of a package of Go begins.
+_OF_PACKAGE = re.compile(r"(?:Package|Command) [\w-]+ \w")
+#: Letters by which words are the same, and words that say nothing of a project.
+_STEM = 6
+_COMMON = {
+    "about", "also", "based", "build", "built", "easy", "fast", "from", "have", "into",
+    "library", "more", "package", "program", "project", "python", "rust", "simple", "small",
+    "that", "their", "them", "they", "this", "tool", "used", "uses", "using", "very", "what",
+    "when", "where", "which", "with", "without", "your", "javascript", "typescript", "ruby",
+    "java", "golang", "node",
+}  # fmt: skip
 #: What a model said of its sentences about the whole.
 _HELD = "they follow from its sentences about the linked lines"
 
@@ -198,23 +211,47 @@ def overview(world: PageSources) -> dict[str, Any]:
 
 
 def _about(files: Mapping[str, FileFacts], world: PageSources) -> dict[str, str] | None:
-    introductions = [
-        (not path.lower().endswith(".md"), path, file.about)
-        for path, file in files.items()
-        if file.about is not None and "/" not in path
-    ]
-    if not introductions:
+    """The beginning of README; where that is not about the project, what its manifest says first.
+
+    It is about the project if it has its name, or a word of the manifest's description.
+    """
+    tops = sorted((not path.lower().endswith(".md"), path) for path in files if "/" not in path)
+    said = [(path, about) for _, path in tops if (about := _introduced(files[path])) is not None]
+    statements = [pair for pair in said if is_readme(pair[0])][:1]
+    manifests = [pair for pair in said if not is_readme(pair[0])][:1]
+    if not statements or (manifests and not _is_about(statements[0][1], manifests[0][1], files)):
+        statements = [*manifests, *statements]
+    if not statements:
         return None
-    _, path, about = min(introductions)
-    return {
-        "text": _beginning(about.text),
-        "link": world.register.link(path, about.line_start, about.line_end),
-    }
+    links = [world.register.link(path, at.line_start, at.line_end) for path, at in statements]
+    return {"text": _beginning(statements[0][1].text), "link": ", ".join(links)}
+
+
+def _is_about(readme: Statement, manifest: Statement, files: Mapping[str, FileFacts]) -> bool:
+    """Whether a README begins with the project that a manifest describes."""
+    text = _SENTENCE.split(readme.text, maxsplit=1)[0]
+    names = "|".join(re.escape(file.project) for file in files.values() if file.project)
+    is_named = bool(names) and re.search(rf"(?i)(?<!\w)(?:{names})(?!\w)", text) is not None
+    return is_named or bool(_terms(text) & _terms(manifest.text))
+
+
+def _introduced(file: FileFacts) -> Statement | None:
+    """How a README or a manifest, or the documentation of a package of Go, describes it all."""
+    outline = file.outline
+    if file.about is None and outline.language == "Go" and _OF_PACKAGE.match(outline.doc):
+        return Statement(outline.doc, outline.doc_start, outline.doc_end)
+    return file.about
+
+
+def _terms(text: str) -> set[str]:
+    """The words that say what a text is about, by their beginnings."""
+    words = re.findall(r"[a-z0-9]{4,}", text.lower())
+    return {word[:_STEM] for word in words if word not in _COMMON}
 
 
 def _beginning(text: str) -> str:
     """As many of the first sentences as a reader takes in at once."""
-    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z`])", text)
+    sentences = _SENTENCE.split(text)
     shown = sentences[0]
     for other in sentences[1:]:
         if len(shown) + len(other) >= _INTRODUCTION:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from rlm_ci.text.neutralise import code, prose
 from rlm_ci.values import Value
-from rlm_ci.wiki.facts.readme import listed, sentence
+from rlm_ci.wiki.facts.readme import is_readme, listed, sentence
 from rlm_ci.wiki.pages.module_page import documenting, main_definition, summary
 from rlm_ci.wiki.pages.paths import folder_of, title_of
 
@@ -114,12 +114,12 @@ def purpose_of_files(files: Sequence[FileFacts], folder: str, world: PageSources
     facts = documenting(files, folder)
     if facts is not None:
         return summary(facts, world)
-    readmes = (
-        path
+    describing = (
+        (not is_readme(path), path)
         for path, file in world.files.items()
         if folder and file.about is not None and folder_of(path) == folder
     )
-    readme = min(readmes, default="")
+    _, readme = min(describing, default=(True, ""))
     about = world.files[readme].about if readme else None
     if about is not None:
         link = world.register.link(readme, about.line_start, about.line_end, cell=True)

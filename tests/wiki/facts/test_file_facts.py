@@ -545,3 +545,34 @@ def test_a_script_of_a_shell_is_read_for_its_functions() -> None:
         ("exit 3", "3", "open_door")
     ]
     assert facts_of("a.sh", b"a() {\0}\n").outline.symbols == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "text", "lines"),
+    [
+        ("pyproject.toml", '[a]\ndescription = "A b"\n[project]\ndescription = "Sells bread."\n',
+         "Sells bread.", (4, 4)),
+        ("Cargo.toml", '[package]\ndescription = """\nSells bread,\nand cake."""\n[lib]\n',
+         "Sells bread, and cake.", (2, 4)),
+        ("lib/package.json", '{\n  "name": "a",\n  "description": "Sells bread",\n}\n',
+         "Sells bread", (3, 3)),
+        ("setup.cfg", "[metadata]\ndescription = Sells bread\n", "Sells bread", (2, 2)),
+        ("setup.py", "from setuptools import setup\nsetup(\n    description='Sells bread',\n)\n",
+         "Sells bread", (3, 3)),
+        ("shop.gemspec", 'Gem.new do |s|\n  s.summary = "Sells bread"\nend\n',
+         "Sells bread", (2, 2)),
+    ],
+)  # fmt: skip
+def test_a_manifest_describes_its_project(
+    path: str, content: str, text: str, lines: tuple[int, int]
+) -> None:
+    about = facts_of(path, content.encode()).about
+    assert about is not None
+    assert (about.text, (about.line_start, about.line_end)) == (text, lines)
+
+
+@pytest.mark.parametrize(
+    "text", ['[project]\nname = "a"\n', '[project]\ndescription = "Bread"\n', ""]
+)
+def test_a_manifest_without_a_description_says_nothing(text: str) -> None:
+    assert facts_of("pyproject.toml", text.encode()).about is None

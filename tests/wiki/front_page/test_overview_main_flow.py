@@ -1,8 +1,11 @@
-"""The life of the main command, and how long the first page is."""
+"""What the project is, the life of the main command, and how long the first page is."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+
+import pytest
 
 from testing.wiki_stage import first_page
 
@@ -50,3 +53,32 @@ def test_the_first_page_is_two_screens_long_however_large_the_program_is(
     assert "> It sells what is there. It has much to say." in page
     assert page.count("- variable ") == 6
     assert "- [34 more variables](facts.md#environment-variables)" in page
+
+
+MANIFEST = '[project]\nname = "counter"\ndescription = "Sells bread over HTTP."\n'
+GO = "// Package counter sells bread.\npackage counter\n\n// Sell sells.\nfunc Sell() {}\n"
+SELLS, IN_MANIFEST, IN_README = "Sells bread over HTTP.", "pyproject.toml#L3", "README.md#L3"
+
+
+@pytest.mark.parametrize(
+    ("readme", "other", "beginning"),
+    [
+        # README begins with something else; it has a sentence on it only then.
+        ("People are hungry. So we sell bread.", MANIFEST, (SELLS, [IN_MANIFEST, IN_README])),
+        ("People are hungry.", GO, ("Package counter sells bread.", ["counter.go#L1", IN_README])),
+        # It has the project's name, or a word of the description.
+        ("The Counter is open at six.", MANIFEST, ("The Counter is open at six.", [IN_README])),
+        ("People buy bread at six.", MANIFEST, ("People buy bread at six.", [IN_README])),
+        ("", MANIFEST, (SELLS, [IN_MANIFEST])),
+    ],
+)  # fmt: skip
+def test_the_page_begins_with_what_the_project_is(
+    repo: GitRepo, tmp_path: Path, readme: str, other: str, beginning: tuple[str, list[str]]
+) -> None:
+    files = {"src/counter/till.py": "def sell() -> None:\n    ...\n"}
+    files["counter.go" if other == GO else "pyproject.toml"] = other
+    if readme:
+        files["README.md"] = f"# Shop\n\n{readme}\n"
+    page = first_page(repo, tmp_path, files)
+    quote, links = page.split("\n> ", 1)[1].split("\n\n")[:2]
+    assert (quote, re.findall(r"[\w.]+#L\d+", links)) == beginning
