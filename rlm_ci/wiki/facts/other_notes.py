@@ -136,7 +136,8 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
     patterns = _PATTERNS.get(language)
     if patterns is None:
         return []
-    text = source.decode("utf-8", "surrogateescape")
+    code = ProgramText(language, source)
+    text = code.text
     if language in _SCRIPTS:
         patterns = (*patterns, *_programs_of_script(text))
     elif language == "Rust":
@@ -144,11 +145,9 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
     patterns = (*patterns, *_wrappers(language, text))
     compiled = [(re.compile(pattern), kind) for pattern, kind in patterns]
     is_silent = language not in _SCRIPTS
-    aside = lines_of_tests(text) if language == "Rust" else frozenset()
-    code = CodePlaces(language, source)
     notes = []
     for number, row in enumerate(text.split("\n"), 1):
-        if number in aside:
+        if number in code.tests:
             continue
         line = row[:1000]
         mark = _MARK.search(line)
@@ -197,7 +196,20 @@ def _wrappers(language: str, text: str) -> Iterator[tuple[str, str]]:
         yield rf"(?<![.\w])(?:{'|'.join(sorted(names))})\(\s*[\"'](?P<name>\w+)[\"']", "environment"
 
 
-def lines_of_tests(text: str) -> frozenset[int]:
+class ProgramText(CodePlaces):
+    """The text of a file, and the lines of it that are there for its own ``tests``."""
+
+    def __init__(self, language: str, source: bytes) -> None:
+        super().__init__(language, source)
+        self.text = source.decode("utf-8", "surrogateescape")
+        self.tests = _lines_of_tests(self.text) if language == "Rust" else frozenset()
+
+    def program(self, pattern: str) -> Iterator[tuple[re.Match[str], int]]:
+        """Its ``matches`` outside of tests."""
+        return (pair for pair in self.matches(pattern) if pair[1] not in self.tests)
+
+
+def _lines_of_tests(text: str) -> frozenset[int]:
     """The lines that are compiled for tests only, up to the bracket of the same indentation."""
     rows = [row.rstrip() for row in text.split("\n")] if "#[cfg(" in text else []
     ends: dict[str, list[int]] = {}

@@ -72,8 +72,8 @@ def tell(
     sources = sorted(texts, key=lambda text: (folder_of(text.path), text.path))
     every = {text.path: text for flow in flows for text in flow.sources.values()}
     every |= {text.path: text for text in sources}
-    teller = _Teller(ask, list(every.values()), known or {}, background)
-    return teller.ask_and_collect(sources, flows, sentences, concurrency)
+    teller = _Teller(ask, list(every.values()), known or {}, background, sentences)
+    return teller.ask_and_collect(sources, flows, concurrency)
 
 
 class _Teller:
@@ -85,9 +85,11 @@ class _Teller:
         texts: Sequence[LeafText],
         known: Mapping[str, Prose],
         background: str,
+        sentences: Sequence[ProseSentence],
     ) -> None:
         self._ask = ask
         self._background = background
+        self._sentences = sentences
         self._render = loader.load_template(_PROMPT)
         shown = dict.fromkeys(("listing", "known", "flows"), "-")
         #: Bytes of the words around what a prompt shows, and of those about the whole.
@@ -95,17 +97,12 @@ class _Teller:
         self._of_whole = self._bytes(shown | {"whole": "-", "background": "-"}) - self._words
         self._known = known
         self._opener = QuotedClaims(texts)
-        self._said: dict[str, list[ProseSentence]] = {}
-        self._flows: dict[str, Any] = {}
-        self._whole: dict[str, Any] = {}
+        self._data: dict[str, Any] = {key: type(empty)() for key, empty in NOTHING.items()}
         self._whole_counts = Evidence()
-        self._displaced: list[ProseSentence] = []
-        self._shown: dict[str, list[str]] = {}
         self._uncovered: list[tuple[str, str]] = []
         self._left: list[PromptShare] = []
         #: The bytes for which they were cut.
         self._cut_for = 0
-        self._sentences: Sequence[ProseSentence] = ()
 
     def _bytes(self, shown: Mapping[str, str]) -> int:
         return len(self._render({"fence": fence(""), "most": _LARGEST, **shown}).encode())
@@ -139,7 +136,7 @@ class _Teller:
             new = []
             for piece in pieces(text):
                 if piece.digest in before:
-                    self._shown.setdefault(text.path, []).append(piece.digest)
+                    self._note_shown(piece)
                 elif text.content.strip():
                     new.append(piece)
             if before:
@@ -155,11 +152,9 @@ class _Teller:
         self,
         texts: Sequence[LeafText],
         flows: Sequence[FlowText],
-        sentences: Sequence[ProseSentence],
         concurrency: int,
     ) -> ProseResult:
         """Ask, and return what was said."""
-        self._sentences = sentences
         self._left = shown_sources.shares(self._windows(texts), flows, self.wide)
         self._cut_for = self._room
         answers = asked_in_rounds(self._ask, "tell", self._cut, self._question, concurrency)
@@ -167,21 +162,16 @@ class _Teller:
             self._take(share, answer)
             self._left = [other for other in self._left if other is not share]
         data = {
-            **NOTHING,
-            "prose": {
-                path: [sentence.to_json() for sentence in dict.fromkeys(prose_sentences)]
-                for path, prose_sentences in self._said.items()
-            },
+            **self._data,
             "quoted": self._opener.quoted,
-            "displaced": [sentence.to_json() for sentence in self._displaced],
             "rejected": self._opener.rejected,
             "done": [text.path for text in texts],
-            "shown": self._shown,
-            "flows": self._flows,
-            **({"whole": self._whole} if self._whole else {}),
         }
         counts = self._opener.counts() + self._whole_counts
         return ProseResult(data, counts, tuple(dict.fromkeys(self._uncovered)))
+
+    def _note_shown(self, piece: SourcePiece) -> None:
+        self._data["shown"].setdefault(piece.text.path, []).append(piece.digest)
 
     def _cut(self) -> list[PromptShare]:
         """What is left to ask about, in prompts of the bytes that have room now."""
@@ -242,7 +232,7 @@ class _Teller:
             self._uncovered += [(flow.path, why) for flow in share.flows]
             return
         for piece in source_pieces:
-            self._shown.setdefault(piece.text.path, []).append(piece.digest)
+            self._note_shown(piece)
         rows = outcome.answer["sentences"]
         others = [row for row in rows if _flow_of(row) is None]
         limit = _sentence_limit(share)
@@ -253,7 +243,7 @@ class _Teller:
             self._opener.reject_all(others)
         self._keep_flows([row for row in rows if _flow_of(row) is not None], share)
         if share.has_whole and isinstance(outcome.answer.get("whole"), list):
-            self._whole, self._whole_counts = whole_prose.unjudged(
+            self._data["whole"], self._whole_counts = whole_prose.unjudged(
                 outcome.answer["whole"], self._sentences, self._sentences
             )
 
@@ -275,11 +265,13 @@ class _Teller:
             sentence for sentence in self._opener.accepted(sentences) if sentence.key not in before
         ]
         for sentence in new:
-            self._said.setdefault(sentence.path, []).append(sentence)
+            rows = self._data["prose"].setdefault(sentence.path, [])
+            rows += [sentence.to_json()] if sentence.to_json() not in rows else []
         for piece, said_of_it in known.items():
             added = sum(_is_in(prose_sentence, piece) for prose_sentence in new)
             if added:
-                self._displaced += said_of_it[: max(0, len(said_of_it) + added - MOST)]
+                others = said_of_it[: max(0, len(said_of_it) + added - MOST)]
+                self._data["displaced"] += [sentence.to_json() for sentence in others]
 
     def _keep_flows(self, sentences: Sequence[Mapping[str, Any]], share: PromptShare) -> None:
         left = list(sentences)
@@ -288,10 +280,8 @@ class _Teller:
             about = every[: shown_sources.SENTENCES]
             prose_sentences = self._opener.accepted(about, flow.holds)
             self._opener.reject_all(every[shown_sources.SENTENCES :], TOO_MANY)
-            self._flows[flow.key] = [
-                flow.digest,
-                [sentence.to_json() for sentence in prose_sentences],
-            ]
+            rows = [sentence.to_json() for sentence in prose_sentences]
+            self._data["flows"][flow.key] = [flow.digest, rows]
             left = [sentence for sentence in left if sentence not in every]
         self._opener.reject_all(left)
 

@@ -11,11 +11,10 @@ import ast
 import re
 from contextlib import suppress
 
-from rlm_ci.source.code_places import CodePlaces
 from rlm_ci.source.python.names import callee, name_of
 from rlm_ci.source.python.statements import DEFINITIONS, blocks
 from rlm_ci.wiki.facts.note import CAUGHT, CODE_OF, EXIT, LONGEST, MESSAGE, CodeNote, folded
-from rlm_ci.wiki.facts.other_notes import lines_of_tests
+from rlm_ci.wiki.facts.other_notes import ProgramText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -308,33 +307,29 @@ def other_failures(language: str, source: bytes) -> list[CodeNote]:
     """The messages and exit codes of a file in another language; nothing in one not known."""
     if language not in _MESSAGES and language not in _CALLS:
         return []
-    text = source.decode("utf-8", "surrogateescape")
-    aside = lines_of_tests(text) if language == "Rust" else frozenset()
-    places = CodePlaces(language, source)
+    code = ProgramText(language, source)
     notes = []
-    for match, line in places.matches(_MESSAGES.get(language, "")):
+    for match, line in code.program(_MESSAGES.get(language, "")):
         text = re.sub(r"\\\s*\n\s*|\\[nt]", " ", match["text"])
         message = folded(re.sub(r"\\([\"'`])", r"\1", text), _MESSAGE)
-        if line not in aside and " " in message:
+        if " " in message:
             last = min(line + match[0].count("\n"), line + LONGEST - 1)
             name = match["name"] or match["word"]
             notes.append(CodeNote(MESSAGE, line, last, "", name, message))
-    for match, line in places.matches(_CALLS.get(language, "")):
-        if line not in aside:
-            written = folded(match[0].strip(";&|{ \n"), _CODE)
-            groups = match.groupdict()
-            ends = groups.get("code") or groups.get("digits")
-            ends = ends or _WORDS[groups.get("word") or "SUCCESS"]
-            notes.append(CodeNote(EXIT, line, line, "", written, ends))
-    for match, line in places.matches(_IOTA if language == "Go" else ""):
+    for match, line in code.program(_CALLS.get(language, "")):
+        written = folded(match[0].strip(";&|{ \n"), _CODE)
+        groups = match.groupdict()
+        ends = groups.get("code") or groups.get("digits")
+        ends = ends or _WORDS[groups.get("word") or "SUCCESS"]
+        notes.append(CodeNote(EXIT, line, line, "", written, ends))
+    for match, line in code.program(_IOTA if language == "Go" else ""):
         names = re.findall(r"\w*[eE]xit\w*", match[0])
         first = line + match[0][: match[0].index(names[0])].count("\n")
         notes += [
             CodeNote(EXIT, first + number, first + number, "", name, str(number))
             for number, name in enumerate(names)
         ]
-    for match, line in places.matches(_NAMED):
-        if line not in aside:
-            name, code = match["name"] or match["constant"], match["code"] or match["value"]
-            notes.append(CodeNote(EXIT, line, line, "", name, code))
+    for match, line in code.program(_NAMED):
+        name, ends = match["name"] or match["constant"], match["code"] or match["value"]
+        notes.append(CodeNote(EXIT, line, line, "", name, ends))
     return notes

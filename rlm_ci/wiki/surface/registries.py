@@ -9,11 +9,10 @@ from __future__ import annotations
 import ast
 import re
 
-from rlm_ci.source.code_places import CodePlaces
 from rlm_ci.source.python.names import dotted, is_class
 from rlm_ci.source.python.statements import every
 from rlm_ci.wiki.facts.note import REGISTRY, CodeNote
-from rlm_ci.wiki.facts.other_notes import lines_of_tests
+from rlm_ci.wiki.facts.other_notes import ProgramText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,19 +121,15 @@ def _member(part: ast.expr) -> str:
 
 def _added(module: ast.Module) -> list[CodeNote]:
     """What calls of one name at the top of a file add: ``cli.add_command(build)``."""
-    groups: dict[str, list[tuple[str, int]]] = {}
+    rows = []
     for node in module.body:
         call = node.value if isinstance(node, ast.Expr) else None
         if not isinstance(call, ast.Call) or len(call.args) not in (1, 2):
             continue
         name, member = dotted(call.func), _member(call.args[-1])
         if member and _ADDS.fullmatch(name.rpartition(".")[2]):
-            groups.setdefault(name, []).append((member, node.lineno))
-    return [
-        note
-        for name, rows in groups.items()
-        for note in _note(f"{name}(…)", [row[0] for row in rows], rows[0][1], rows[-1][1])
-    ]
+            rows.append((f"{name}(…)", member, node.lineno))
+    return _by_name(rows)
 
 
 def _bound(module: ast.Module) -> set[str]:
@@ -172,18 +167,18 @@ def _decorated(module: ast.Module) -> list[CodeNote]:
 
 def other_registries(language: str, source: bytes) -> list[CodeNote]:
     """The lists of a file in another language, and what it registers by macros or calls."""
-    text = source.decode("utf-8", "surrogateescape")
     if language in ("TOML", "INI"):
+        text = source.decode("utf-8", "surrogateescape")
         return _entry_points(text) if "entry" in text else []
     if language not in (*_SCRIPTS, "C#", "Go", "Java", "PHP", "Ruby", "Rust"):
         return []
-    places = CodePlaces(language, source)
+    code = ProgramText(language, source)
+    text = code.text
     notes: list[CodeNote] = []
-    aside: frozenset[int] = frozenset()
     if language == "Rust":
-        aside = lines_of_tests(text)
-        notes += _registered(places, aside) if "register" in text else []
-        notes += _runs(places, _ARM, "match", aside) if "match" in text else []
+        macros = code.program(_MACRO if "register" in text else "")
+        notes += _by_name((f"{match['name']}!", match["member"], line) for match, line in macros)
+        notes += _runs(code, _ARM, "match") if "match" in text else []
         for subcommands in _SUBCOMMANDS.finditer(text):
             line = text.count("\n", 0, subcommands.start()) + 1
             names = [
@@ -191,18 +186,18 @@ def other_registries(language: str, source: bytes) -> list[CodeNote]:
             ]
             last = line + subcommands[0].count("\n")
             notes += _note(f"{subcommands['name']}, the subcommands", names, line, last)
-        for match, line in places.matches(_TABLE):
+        for match, line in code.matches(_TABLE):
             rows = _ROW.findall(match["rows"])
             notes += _note(f"{match['name']}!", rows, line, line + match[0].count("\n"))
     elif language == "Go":
-        notes += _listed(places, _GO_LIST, text)
-        notes += _runs(places, _CASE, "switch", aside) if "switch" in text else []
+        notes += _listed(code, _GO_LIST)
+        notes += _runs(code, _CASE, "switch") if "switch" in text else []
     elif language in _SCRIPTS:
-        notes += _listed(places, _SCRIPT_LIST, text)
+        notes += _listed(code, _SCRIPT_LIST)
     if language in (*_SCRIPTS, "C#", "Java", "PHP", "Rust"):
-        notes += _runs(places, _OBJECT, "new", aside, _OBJECTS_APART)
+        notes += _runs(code, _OBJECT, "new", _OBJECTS_APART)
     if re.search(r"\b(?:add|put|register|use|with)\w*\(", text):
-        notes += _runs(places, _CALL, "", aside)
+        notes += _runs(code, _CALL, "")
     return notes
 
 
@@ -217,10 +212,10 @@ def _entry_points(text: str) -> list[CodeNote]:
     return notes
 
 
-def _listed(places: CodePlaces, pattern: str, text: str) -> list[CodeNote]:
-    namespaces = set(_WHOLE.findall(text))
+def _listed(code: ProgramText, pattern: str) -> list[CodeNote]:
+    namespaces = set(_WHOLE.findall(code.text))
     notes = []
-    for match, line in places.matches(pattern):
+    for match, line in code.matches(pattern):
         groups = match.groupdict()
         body = _REMARK.sub("", groups.get("object") or groups["array"])
         parts = [part.strip() for part in re.split(r",(?![^\[\]]*\])", body)]
@@ -236,28 +231,25 @@ def _listed(places: CodePlaces, pattern: str, text: str) -> list[CodeNote]:
     return notes
 
 
-def _registered(places: CodePlaces, aside: frozenset[int]) -> list[CodeNote]:
+def _by_name(rows: Iterable[tuple[str, str, int]]) -> list[CodeNote]:
+    """A list for each first word of the rows, of their members, from the first line to the last."""
     groups: dict[str, list[tuple[str, int]]] = {}
-    for match, line in places.matches(_MACRO):
-        if line not in aside:
-            groups.setdefault(match["name"], []).append((match["member"], line))
+    for name, member, line in rows:
+        groups.setdefault(name, []).append((member, line))
     return [
         note
-        for name, rows in groups.items()
-        for note in _note(f"{name}!", [row[0] for row in rows], rows[0][1], rows[-1][1])
+        for name, members in groups.items()
+        for note in _note(name, [row[0] for row in members], members[0][1], members[-1][1])
     ]
 
 
-def _runs(
-    places: CodePlaces, pattern: str, name: str, aside: frozenset[int], apart: int = _APART
-) -> list[CodeNote]:
+def _runs(code: ProgramText, pattern: str, name: str, apart: int = _APART) -> list[CodeNote]:
     """Arms or calls near each other, as one list; ``name`` is "" for that of the call."""
     notes: list[CodeNote] = []
     group: list[tuple[str, str, int]] = []
     rows = [
         (name or match["name"], match["member"].removesuffix("::new"), line)
-        for match, line in places.matches(pattern)
-        if line not in aside
+        for match, line in code.program(pattern)
     ]
     for row in [*rows, ("", "", 0)]:
         if group and (row[0] != group[-1][0] or row[2] - group[-1][2] > apart):

@@ -16,7 +16,6 @@ import re
 from contextlib import suppress
 
 from rlm_ci.guard.collected import pytest_tests, script_runners
-from rlm_ci.source.code_places import CodePlaces
 from rlm_ci.source.python.names import callee, last_name, name_of, text_of
 from rlm_ci.source.python.statements import blocks
 from rlm_ci.wiki.facts.note import (
@@ -28,7 +27,7 @@ from rlm_ci.wiki.facts.note import (
     CodeNote,
     folded,
 )
-from rlm_ci.wiki.facts.other_notes import lines_of_tests
+from rlm_ci.wiki.facts.other_notes import ProgramText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -264,28 +263,25 @@ def other_settings(language: str, source: bytes) -> list[CodeNote]:
     """The options and files of a file in another language; nothing in one not known."""
     if language not in _DECLARED:
         return []
-    places = CodePlaces(language, source)
-    text = source.decode("utf-8", "surrogateescape")
-    aside = lines_of_tests(text) if language == "Rust" else frozenset()
+    code = ProgramText(language, source)
     notes = [
         note
-        for match, line in places.matches(_DECLARED[language])
-        for note in _declared(match, line, text)
-        if line not in aside
+        for match, line in code.program(_DECLARED[language])
+        for note in _declared(match, line, code.text)
     ]
-    structs = list(places.matches(_STRUCTS.get(language, ("", ""))[0]))
+    structs = list(code.matches(_STRUCTS.get(language, ("", ""))[0]))
     within = " ".join(match["body"] for match, _ in structs if _CONFIG.search(match["name"]))
     for match, line in structs:
         is_part = re.search(rf"\b{match['name']}\b", within)
         keys = re.findall(_STRUCTS[language][1], match["body"])[:_KEYS]
-        is_read = line not in aside and "rename" not in match[0]
+        is_read = line not in code.tests and "rename" not in match[0]
         if keys and is_read and (is_part or _CONFIG.search(match["name"])):
             notes.append(_note(CONFIG_KEYS, line, "", match["name"], ", ".join(keys)))
-    for number, row in enumerate(text.split("\n"), 1):
+    for number, row in enumerate(code.text.split("\n"), 1):
         notes += (
             _note(CONFIG_FILE, number, "", match["text"])
             for match in _QUOTED[language].finditer(row[:1000])
-            if number not in aside and places.is_text(number, row, match.start())
+            if number not in code.tests and code.is_text(number, row, match.start())
         )
     return notes
 
