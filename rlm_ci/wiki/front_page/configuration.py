@@ -105,10 +105,7 @@ def _more(number: int, what: str, anchor: str) -> list[str]:
 
 def _readings(world: PageSources) -> dict[str, list[PlacedNote]]:
     """Where variables are read, by their names; "" for names that are computed."""
-    readings: dict[str, list[PlacedNote]] = {}
-    for reading in world.noted("environment"):
-        readings.setdefault(reading[1].detail, []).append(reading)
-    return readings
+    return world.grouped(lambda note: note.detail, "environment")
 
 
 def environment(world: PageSources) -> dict[str, Any]:
@@ -117,7 +114,7 @@ def environment(world: PageSources) -> dict[str, Any]:
     computed = readings.pop("", [])
     names = sorted(readings)
     return {
-        "variables": [_row(name, readings[name], world) for name in names[:_MOST]],
+        "variables": [_variable(name, readings[name], world) for name in names[:_MOST]],
         "variables_more": max(0, len(names) - _MOST),
         "computed": [_link(reading, world) for reading in computed[:_COMPUTED]],
         "computed_more": max(0, len(computed) - _COMPUTED),
@@ -126,58 +123,45 @@ def environment(world: PageSources) -> dict[str, Any]:
 
 def settings(world: PageSources) -> dict[str, Any]:
     """Tables of defaults, names of configuration files, and options of the command line."""
-    tables = [
-        _setting(facts, note, world, what)
+    rows = [
+        _row([placed_note], f"{what} {_key_list(placed_note[1])}", world)
         for kind, what in ((SETTINGS, "defaults of"), (CONFIG_KEYS, "keys"))
-        for facts, note in world.noted(kind)
+        for placed_note in world.noted(kind)
     ]
-    files: dict[str, list[PlacedNote]] = {}
-    for facts, note in world.noted(CONFIG_FILE):
-        files.setdefault(note.text, []).append((facts, note))
-    rows = [*tables, *(_config_file(files[name], world) for name in sorted(files))]
+    files = world.grouped(lambda note: note.text, CONFIG_FILE)
+    rows += [_row(files[name], "a file", world) for name in sorted(files)]
     options = world.noted(OPTION)
     return {
         "settings": rows[:_SETTINGS],
         "settings_more": max(0, len(rows) - _SETTINGS),
-        "options": [_option(file_facts, note, world) for file_facts, note in options[:_OPTIONS]],
+        "options": [
+            _row([option], prose(option[1].detail, cell=True), world)
+            for option in options[:_OPTIONS]
+        ],
         "options_more": max(0, len(options) - _OPTIONS),
     }
 
 
-def _source_link(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
-    return {
-        "name": code(note.text, cell=True),
-        **world.position(facts, note, cell=True),
-        "more": 0,
-    }
+def _key_list(note: CodeNote) -> str:
+    return ", ".join(code(key, cell=True) for key in note.detail.split(", "))
 
 
-def _setting(facts: FileFacts, note: CodeNote, world: PageSources, what: str) -> dict[str, Any]:
-    keys = ", ".join(code(key, cell=True) for key in note.detail.split(", "))
-    return {**_source_link(facts, note, world), "what": f"{what} {keys}"}
-
-
-def _config_file(readings: list[PlacedNote], world: PageSources) -> dict[str, Any]:
-    return {**_source_link(*readings[0], world), "what": "a file", "more": len(readings) - 1}
-
-
-def _option(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
-    return {**_source_link(facts, note, world), "what": prose(note.detail, cell=True)}
-
-
-def _row(name: str, readings: list[PlacedNote], world: PageSources) -> dict[str, Any]:
+def _row(readings: list[PlacedNote], what: str, world: PageSources) -> dict[str, Any]:
+    """A row for what the first place names, and how many more places there are."""
     facts, note = readings[0]
     return {
-        "name": code(name, cell=True),
-        "read": code(clip(note.text, _LONGEST), cell=True),
+        "name": code(note.text, cell=True),
+        "what": what,
         **world.position(facts, note, cell=True),
         "more": len(readings) - 1,
     }
 
 
+def _variable(name: str, readings: list[PlacedNote], world: PageSources) -> dict[str, Any]:
+    read = code(clip(readings[0][1].text, _LONGEST), cell=True)
+    return {**_row(readings, "", world), "name": code(name, cell=True), "read": read}
+
+
 def _link(reading: PlacedNote, world: PageSources) -> dict[str, str]:
-    facts, note = reading
-    return {
-        "text": code(clip(note.text, _LONGEST)),
-        "link": world.position(facts, note)["link"],
-    }
+    text = code(clip(reading[1].text, _LONGEST))
+    return {"text": text, "link": world.position(*reading)["link"]}

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.facts.file_facts import FileFacts
     from rlm_ci.wiki.pages.module_page import PageSources, PlacedNote
 
-    Raised = Mapping[str, Sequence[PlacedNote]]
-
 
 #: Rows of the table.
 _MOST = 30
@@ -26,11 +24,9 @@ _MOST = 30
 
 def exit_codes(world: PageSources) -> dict[str, Any]:
     """The codes with what they stand for, each pair once, in the order of the codes."""
-    sites: dict[tuple[str, str, str], list[PlacedNote]] = {}
-    for facts, note in world.noted(EXIT, CAUGHT):
-        if note.detail:
-            sites.setdefault((note.detail, note.text, note.within), []).append((facts, note))
-    keys = sorted(sites, key=lambda key: (int(key[0]), sites[key][0][0].path, key))
+    sites = world.grouped(lambda note: (note.detail, note.text, note.within), EXIT, CAUGHT)
+    keys = [key for key in sites if key[0]]
+    keys.sort(key=lambda key: (int(key[0]), sites[key][0][0].path, key))
     return {
         "exits": [_exit_row(sites[key], world) for key in keys[:_MOST]],
         "exits_more": max(0, len(keys) - _MOST),
@@ -96,7 +92,7 @@ _VALUE = re.compile(r"[Ee]rr[A-Z]\w*")
 
 def error_list(world: PageSources) -> dict[str, Any]:
     """The program's own errors, those most raised first, and the others that it raises."""
-    raised = _raised(world)
+    raised = world.grouped(lambda note: note.detail, THROWS)
     definitions: dict[str, tuple[FileFacts, int]] = {}
     for facts, number in _defined(world, raised):
         definitions.setdefault(_last(facts.outline.symbols[number].name), (facts, number))
@@ -115,13 +111,6 @@ def error_list(world: PageSources) -> dict[str, Any]:
         "other_errors_more": max(0, len(others) - _OTHERS),
         "has_messages": bool(world.noted(MESSAGE)),
     }
-
-
-def _raised(world: PageSources) -> Raised:
-    sites: dict[str, list[PlacedNote]] = {}
-    for placed_note in world.noted(THROWS):
-        sites.setdefault(placed_note[1].detail, []).append(placed_note)
-    return sites
 
 
 def _defined(world: PageSources, raised: Collection[str]) -> Iterator[tuple[FileFacts, int]]:

@@ -26,8 +26,8 @@ from rlm_ci.wiki.pages.paths import folder_of, is_test, title_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, TypeVar
 
     from rlm_ci.git.history import GitHistory
     from rlm_ci.source import EntryPoint, Symbol
@@ -42,41 +42,13 @@ if TYPE_CHECKING:
 
     #: Definitions by name: the file, and the number of the symbol in it.
     Names = Mapping[str, tuple[FileFacts, int]]
+    Group = TypeVar("Group")
     #: A note, and its file.
     PlacedNote = tuple[FileFacts, CodeNote]
 
 
-#: Messages of a page.
-_MOST = 100
-
-
-def messages(
-    files: Sequence[FileFacts], register: CitationRegister, shown: Collection[tuple[str, int]]
-) -> tuple[list[dict[str, str]], int]:
-    """A row for each message, and how many are left out.
-
-    Those that end in one of ``shown``, paths with lines, stand elsewhere on the page.
-    """
-    placed_notes = [
-        (file, note)
-        for file in files
-        for note in file.notes
-        if note.kind == MESSAGE and (file.path, note.line_end) not in shown
-    ]
-    rows = [
-        {
-            "text": prose(note.detail),
-            "error": code(note.text),
-            "within": code(note.within) if note.within else "",
-            "link": register.link(facts.path, note.line_start, note.line_end),
-        }
-        for facts, note in placed_notes[:_MOST]
-    ]
-    return rows, len(placed_notes) - len(rows)
-
-
-#: Notes of one kind, names that a package exports, and pages around one, that are shown.
-_NOTES, _EXPORTS, _NEIGHBOURS = 12, 12, 8
+#: Notes of one kind, names that a package exports, pages around one, and messages, that are shown.
+_NOTES, _EXPORTS, _NEIGHBOURS, _MESSAGES = 12, 12, 8, 100
 _WORD = re.compile(r"\w+")
 #: What is to do about something does not say what it is.
 _MARKED = re.compile(r"\s*(?:(?:TODO|FIXME|XXX|HACK)\b|[Ss]ee https?:).*", re.DOTALL)
@@ -126,6 +98,15 @@ class PageSources(Value):
             if note.kind in kinds
         ]  # fmt: skip
 
+    def grouped(
+        self, key: Callable[[CodeNote], Group], *kinds: str
+    ) -> dict[Group, list[PlacedNote]]:
+        """The notes of these kinds by what ``key`` makes of each."""
+        groups: dict[Group, list[PlacedNote]] = {}
+        for placed_note in self.noted(*kinds):
+            groups.setdefault(key(placed_note[1]), []).append(placed_note)
+        return groups
+
     def position(self, facts: FileFacts, note: CodeNote, *, cell: bool = False) -> dict[str, str]:
         """The definition around a note, "" for none, and a link to its lines."""
         lines = note.line_start, note.line_end
@@ -138,7 +119,6 @@ class PageSources(Value):
 def chapter(module: Module, world: PageSources) -> dict[str, Any]:
     files, key, weights = module.files, module.key, world.around.weights
     lines = sum(file.outline.lines for file in files)
-    told_messages, left = messages(files, world.register, _refused(files))
     return {
         "title": prose(title_of(module.key)),
         "head": f"{count(len(files), 'file')}, {count(lines, 'line')} of {_languages(files)}",
@@ -164,8 +144,7 @@ def chapter(module: Module, world: PageSources) -> dict[str, Any]:
             for file in files
             if (group := listing(file, module, world.layout.given, world.register)) is not None
         ],
-        "messages": told_messages,
-        "messages_more": left,
+        **_messages(module, world),
         "invariants": notes(files, INVARIANTS, world),
         "risks": [*notes(files, RISKS, world), *_untested(files, world)],
     }
@@ -470,6 +449,27 @@ def notes(
             items = [_note(facts, note, world) for facts, note in pairs[:_NOTES]]
             groups.append({"heading": heading, "items": items, "more": len(pairs) - len(items)})
     return groups
+
+
+def _messages(module: Module, world: PageSources) -> dict[str, Any]:
+    """The messages of errors, word for word: who has seen one finds its place.
+
+    Those of refusals that the page lists as invariants stand there.
+    """
+    shown = _refused(module.files)
+    messages = [
+        (facts, note)
+        for facts in module.files
+        for note in facts.notes
+        if note.kind == MESSAGE and (facts.path, note.line_end) not in shown
+    ]
+    return {
+        "messages": [
+            {"text": prose(note.detail), "error": code(note.text), **world.position(facts, note)}
+            for facts, note in messages[:_MESSAGES]
+        ],
+        "messages_more": max(0, len(messages) - _MESSAGES),
+    }
 
 
 def _refused(files: Sequence[FileFacts]) -> set[tuple[str, int]]:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import chain, groupby
 
-from rlm_ci.environments.object_question import ask_object
 from rlm_ci.git.objects import batches
-from rlm_ci.models.json_question import list_form
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
-from rlm_ci.text.printable import printable
 from rlm_ci.wiki.pages.paths import folder_of
 from rlm_ci.wiki.prose import shown_sources, whole_prose
 from rlm_ci.wiki.prose.questions import (
-    NO_ANSWER,
     NOTHING,
     SENTENCE,
     GroundedClaim,
     ProseResult,
     QuotedClaims,
+    SupportResult,
+    ask_sentences,
     ask_support,
     asked_in_rounds,
-    lack,
-    misfit,
 )
 from rlm_ci.wiki.prose.shown_sources import head, pieces, row_size, shown
 from rlm_ci.wiki.update.kept_prose import BEYOND, MOST, SENTENCES, TOO_MANY
@@ -214,20 +209,13 @@ class _Teller:
         prompt = self._render(
             {"fence": fence(*data.values()), "most": _sentence_limit(share), **data}
         )
-        answer, wrong = ask_object(
-            ask, step, prompt, partial(misfit, schema=SENTENCE),
-            list_form("sentences", schema=SENTENCE),
-        )  # fmt: skip
-        return answer, NO_ANSWER.format(wrong)
+        return ask_sentences(ask, step, prompt, SENTENCE)
 
     def _take(self, share: PromptShare, outcome: RoundAnswer) -> None:
         """Keep what an answer says; of none, why there is nothing."""
         source_pieces = _described(share)
         if outcome.answer is None:
-            error = outcome.error
-            why = outcome.wrong
-            if error is not None:
-                why = f"{lack(error)}: no prose about it: {printable(str(error))}"
+            why = outcome.why("no prose about it")
             self._uncovered += [(piece.text.path, why) for piece in source_pieces]
             self._uncovered += [(flow.path, why) for flow in share.flows]
             return
@@ -385,9 +373,14 @@ def merged(
         for row in rows:
             sentence = ProseSentence.from_dict(row)
             by_path.setdefault(path, {}).setdefault(sentence.key, sentence)
-    every = {path: _stood(rows.values(), data) for path, rows in by_path.items()}
+    supported, unsupported = (
+        tuple(map(ProseSentence.from_dict, data.get(key, ())))
+        for key in ("supported", "unsupported")
+    )
+    result = SupportResult(supported, unsupported)
+    every = {path: result.stood(rows.values()) for path, rows in by_path.items()}
     for key, (_, rows) in data["flows"].items():
-        new = _stood(map(ProseSentence.from_dict, rows), data)
+        new = result.stood(map(ProseSentence.from_dict, rows))
         every[key] = _of_flow(every.get(key, ()), new)
     return every
 
@@ -401,18 +394,3 @@ def _of_flow(
     if current and all(sentence.is_supported for sentence in current.values()):
         return tuple(current.values())
     return tuple((old | current).values())[-SENTENCES:]
-
-
-def _stood(
-    sentences: Iterable[ProseSentence], data: Mapping[str, Any]
-) -> tuple[ProseSentence, ...]:
-    """The sentences without those that what they quote does not support."""
-    supported, lies = (
-        {ProseSentence.from_dict(row).key for row in data.get(key, ())}
-        for key in ("supported", "unsupported")
-    )
-    return tuple(
-        sentence.replace(is_supported=sentence.is_supported or sentence.key in supported)
-        for sentence in sentences
-        if sentence.key not in lies
-    )

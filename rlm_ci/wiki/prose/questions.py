@@ -16,27 +16,14 @@ from rlm_ci.environments.quoting import said_of
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models.context_length import is_too_long
 from rlm_ci.models.gateway import ask_together
-from rlm_ci.models.json_question import answer_form, repeats
+from rlm_ci.models.json_question import answer_form, list_form, repeats
 from rlm_ci.recursion.coverage import BUDGET, REMOTE
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.report.findings import Evidence, Location
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Row, Value
-from rlm_ci.wiki.update.kept_prose import (
-    COPIED,
-    LINES,
-    LONG_QUOTE,
-    MALFORMED,
-    NAMED,
-    NOT_ASKED,
-    NOT_SHOWN,
-    NOT_THERE,
-    SHORT_QUOTE,
-    STEPS_GONE,
-    QuotedFile,
-    tells,
-)
+from rlm_ci.wiki.update import kept_prose
 from rlm_ci.wiki.update.state import ProseSentence, QuotedLines
 
 TYPE_CHECKING = False
@@ -64,6 +51,12 @@ class RoundAnswer(Row):
     answer: Mapping[str, Any] | None = None
     wrong: str = ""
     error: LimitError | RemoteError | None = None
+
+    def why(self, missing: str) -> str:
+        """Why something is left out, as the coverage has it; ``missing`` says what that is."""
+        if self.error is None:
+            return self.wrong
+        return f"{lack(self.error)}: {missing}: {printable(str(self.error))}"
 
 
 def asked_in_rounds(
@@ -113,7 +106,6 @@ _PROMPT, _ANSWER = "prompts/wiki-support.md.j2", "wiki-support.schema.json"
 _WINDOW, _MOST = 30_000, 60
 #: Characters of one ground, as many as an answer may quote.
 _LONG = 4_000
-_NO_ANSWER = "no_answer: the answer whether its lines support it {}"
 
 
 class GroundedClaim(Row):
@@ -129,6 +121,16 @@ class SupportResult(Value):
     supported: tuple[ProseSentence, ...] = ()
     unsupported: tuple[ProseSentence, ...] = ()
     open: tuple[tuple[ProseSentence, str], ...] = ()
+
+    def stood(self, sentences: Iterable[ProseSentence]) -> tuple[ProseSentence, ...]:
+        """The sentences without those that what they rest on does not support."""
+        supported = {sentence.key for sentence in self.supported}
+        lies = {sentence.key for sentence in self.unsupported}
+        return tuple(
+            sentence.replace(is_supported=sentence.is_supported or sentence.key in supported)
+            for sentence in sentences
+            if sentence.key not in lies
+        )
 
 
 def ask_support(
@@ -150,22 +152,20 @@ def ask_support(
         listing = _listing(window)
         prompt = render({"fence": fence(listing), "listing": listing})
         misfit = partial(_misfit, number=len(window))
-        return ask_object(part, step, prompt, misfit, answer_form(_ANSWER))
+        answer, wrong = ask_object(part, step, prompt, misfit, answer_form(_ANSWER))
+        return answer, f"no_answer: the answer whether its lines support it {wrong}"
 
     def cut() -> list[list[GroundedClaim]]:
         return list(_windows(left, min(_WINDOW, ask.max_bytes - words - ask.repair)))
 
-    for window, (answer, wrong, error) in asked_in_rounds(ask, step, cut, question, concurrency):
+    for window, outcome in asked_in_rounds(ask, step, cut, question, concurrency):
         left = [claim for claim in left if claim not in window]
-        if answer is None:
-            why = _NO_ANSWER.format(wrong)
-            if error is not None:
-                what = printable(str(error))
-                why = f"{lack(error)}: nobody was asked whether its lines support it: {what}"
+        if outcome.answer is None:
+            why = outcome.why("nobody was asked whether its lines support it")
             unjudged += [(claim.said, why) for claim in window]
             continue
         for at, claim in enumerate(window, 1):
-            judged[at in answer["supported"]].append(claim.said)
+            judged[at in outcome.answer["supported"]].append(claim.said)
     return SupportResult(tuple(judged[True]), tuple(judged[False]), tuple(unjudged))
 
 
@@ -212,8 +212,6 @@ def _misfit(answer: Mapping[str, Any], number: int) -> str:
     return ""
 
 
-#: Why there is no prose where an answer was of no use; see ``ask_object``.
-NO_ANSWER = "no_answer: what the model said {}"
 #: What ``ProseResult.data`` has if no model is asked.
 NOTHING: Mapping[str, Any] = {
     **{key: [] for key in ("displaced", "done", "rejected")},
@@ -244,7 +242,16 @@ class ProseResult(Value):
         )
 
 
-def misfit(answer: Mapping[str, Any], schema: str) -> str:
+def ask_sentences(
+    ask: Ask, step: str, prompt: str, schema: str
+) -> tuple[dict[str, Any] | None, str]:
+    """An answer with sentences of this schema; else None, and why it is of no use."""
+    form = list_form("sentences", schema=schema)
+    answer, wrong = ask_object(ask, step, prompt, partial(_no_sentence, schema=schema), form)
+    return answer, f"no_answer: what the model said {wrong}"
+
+
+def _no_sentence(answer: Mapping[str, Any], schema: str) -> str:
     """What is wrong with an answer of which no sentence can be used; "" for any other."""
     sentences = answer.get("sentences")
     if not isinstance(sentences, list):
@@ -298,7 +305,7 @@ class QuotedClaims:
         for text in texts:  # slices of one file share its path
             for path in {text.path, encodable(text.path), name(text.path)}:
                 self._texts.setdefault(path, []).append(text)
-        self._lines: dict[LeafText, QuotedFile] = {}
+        self._lines: dict[LeafText, kept_prose.QuotedFile] = {}
         self._functions: dict[str, list[tuple[str, NamedDefinition]]] | None = None
         self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
         #: The lines of all quotes of the kept sentences, by their hashes.
@@ -320,7 +327,7 @@ class QuotedClaims:
             try:
                 prose_sentence, outcome = self._open(sentence)
                 if holds is not None and not holds(prose_sentence):
-                    raise _RejectedError(STEPS_GONE)
+                    raise _RejectedError(kept_prose.STEPS_GONE)
             except _RejectedError as error:
                 self.reject(sentence, error.why)
             else:
@@ -333,7 +340,7 @@ class QuotedClaims:
         self._outcomes[REJECTED] += 1
         self.rejected.append([unheld(sentence).to_json(), list(why)])
 
-    def reject_all(self, sentences: Iterable[Any], why: Why = NOT_ASKED) -> None:
+    def reject_all(self, sentences: Iterable[Any], why: Why = kept_prose.NOT_ASKED) -> None:
         """Reject sentences that nobody has asked for, of which an answer may have any number."""
         for sentence in list(sentences)[:_REJECTED]:
             self.reject(sentence, why)
@@ -341,9 +348,9 @@ class QuotedClaims:
     def _open(self, claim: Mapping[str, Any]) -> tuple[ProseSentence, str]:
         """The sentence, and how its quotes were found. Raises _RejectedError."""
         if loader.misfit(claim, SENTENCE):
-            raise _RejectedError(MALFORMED)
+            raise _RejectedError(kept_prose.MALFORMED)
         if repeats(claim["text"], _EXAMPLES):
-            raise _RejectedError(COPIED)
+            raise _RejectedError(kept_prose.COPIED)
         quotes: list[QuotedLines] = []
         texts: dict[str, str] = {}
         outcomes = set()
@@ -351,7 +358,7 @@ class QuotedClaims:
             source, first, last, outcome = self._locate(quote)
             quoted = self._file(source).quoted(first, last)
             if quoted is None:
-                raise _RejectedError(SHORT_QUOTE)
+                raise _RejectedError(kept_prose.SHORT_QUOTE)
             texts[quoted.quote] = self._file(source).text_of(quoted)
             by = source.line_start - 1
             quotes.append(
@@ -361,7 +368,9 @@ class QuotedClaims:
         self.quoted |= texts
         words = encodable(said_of(self._shown, " ".join(claim["text"].split())))
         lines = tuple(dict.fromkeys(quotes))
-        sentence = ProseSentence(words, lines, tuple(self._functions_named(words, lines))[:NAMED])
+        sentence = ProseSentence(
+            words, lines, tuple(self._functions_named(words, lines))[: kept_prose.NAMED]
+        )
         return sentence, VERIFIED if outcomes == {VERIFIED} else REANCHORED
 
     def _locate(self, claim: Mapping[str, Any]) -> tuple[LeafText, int, int, str]:
@@ -370,12 +379,12 @@ class QuotedClaims:
         Raises _RejectedError.
         """
         start, end, quote = int(claim["line_start"]), int(claim["line_end"]), claim["quote"]
-        if not tells(quote):
-            raise _RejectedError(SHORT_QUOTE)
-        if quote.count("\n") >= LINES:
-            raise _RejectedError(LONG_QUOTE)
+        if not kept_prose.tells(quote):
+            raise _RejectedError(kept_prose.SHORT_QUOTE)
+        if quote.count("\n") >= kept_prose.LINES:
+            raise _RejectedError(kept_prose.LONG_QUOTE)
         if claim["path"] not in self._texts:
-            raise _RejectedError(NOT_SHOWN)
+            raise _RejectedError(kept_prose.NOT_SHOWN)
         span_of_quote: tuple[LeafText, int, int, str] | None = None
         for text in self._texts[claim["path"]]:
             by = text.line_start - 1
@@ -385,18 +394,22 @@ class QuotedClaims:
             if anchored is None or not anchored.line_start:
                 # The listing has blank lines in some places, and not in others.
                 span = self._file(text).without_gaps(quote, start - by)
-                if span is not None and span[1] - span[0] < LINES and span_of_quote is None:
+                if (
+                    span is not None
+                    and span[1] - span[0] < kept_prose.LINES
+                    and span_of_quote is None
+                ):
                     span_of_quote = text, *span, REANCHORED
             elif span_of_quote is None or outcome == VERIFIED:
                 first = anchored.line_start
                 span_of_quote = text, first - by, (anchored.line_end or first) - by, outcome
         if span_of_quote is None:
-            raise _RejectedError(NOT_THERE)
+            raise _RejectedError(kept_prose.NOT_THERE)
         return span_of_quote
 
-    def _file(self, source: LeafText) -> QuotedFile:
+    def _file(self, source: LeafText) -> kept_prose.QuotedFile:
         if source not in self._lines:
-            self._lines[source] = QuotedFile(source.path, source.content)
+            self._lines[source] = kept_prose.QuotedFile(source.path, source.content)
         return self._lines[source]
 
     def _functions_named(

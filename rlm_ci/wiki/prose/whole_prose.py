@@ -6,12 +6,10 @@ They may rest on paragraphs of documents, too; manifests, tree and imports help 
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from itertools import chain, zip_longest
 
-from rlm_ci.environments.object_question import ask_object
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import list_form, shortened
+from rlm_ci.models.json_question import shortened
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
@@ -25,26 +23,15 @@ from rlm_ci.wiki.pages.citations import contents
 from rlm_ci.wiki.pages.layout import surroundings
 from rlm_ci.wiki.pages.paths import folder_of
 from rlm_ci.wiki.prose.questions import (
-    NO_ANSWER,
     GroundedClaim,
     ProseResult,
+    ask_sentences,
     ask_support,
     lack,
-    misfit,
     unheld,
 )
 from rlm_ci.wiki.prose.shown_sources import mark
-from rlm_ci.wiki.update.kept_prose import (
-    BEYOND,
-    LINES,
-    MALFORMED,
-    NAMED,
-    NO_GROUND,
-    QUOTES,
-    SENTENCES,
-    WRONG_GROUND,
-    QuotedFile,
-)
+from rlm_ci.wiki.update import kept_prose
 from rlm_ci.wiki.update.state import WHOLE, ProseSentence
 
 TYPE_CHECKING = False
@@ -120,12 +107,9 @@ def _summed(ask: Ask, sentences: Sequence[ProseSentence], background: str) -> Pr
     listing = "\n".join(rows)
     data = {"listing": listing, "background": background}
     prompt = render({"fence": fence(*data.values()), **data})
-    answer, wrong = ask_object(
-        ask, "tell-whole", prompt, partial(misfit, schema=_SENTENCE),
-        list_form("sentences", schema=_SENTENCE),
-    )  # fmt: skip
+    answer, why = ask_sentences(ask, "tell-whole", prompt, _SENTENCE)
     if answer is None:
-        return ProseResult(uncovered=(("", NO_ANSWER.format(wrong)),))
+        return ProseResult(uncovered=(("", why),))
     summary, counts = unjudged(answer["sentences"], sentences[: len(rows)], sentences)
     result = ask_support(ask, "support-whole", claims(summary))
     why = result.open[0][1] if result.open else ""
@@ -145,18 +129,27 @@ def unjudged(
     """
     grounded_claims: list[GroundedClaim] = []
     rejected = []
-    offered = sentences[:SENTENCES]
+    offered = sentences[: kept_prose.SENTENCES]
     for sentence in offered:
         wrong = loader.misfit(sentence, _SENTENCE)
         numbers = [] if wrong else sentence["rests_on"]
-        why = MALFORMED if wrong else NO_GROUND if not numbers else WRONG_GROUND
+        why = (
+            kept_prose.MALFORMED
+            if wrong
+            else kept_prose.NO_GROUND
+            if not numbers
+            else kept_prose.WRONG_GROUND
+        )
         if numbers and all(1 <= number <= len(shown) for number in numbers):
             grounded_claims.append(
                 _grounded(sentence["text"], [shown[number - 1] for number in numbers])
             )
         else:
             rejected.append([unheld(sentence).to_json(), list(why)])
-    rejected += [[unheld(sentence).to_json(), list(BEYOND)] for sentence in sentences[SENTENCES:32]]
+    rejected += [
+        [unheld(sentence).to_json(), list(kept_prose.BEYOND)]
+        for sentence in sentences[kept_prose.SENTENCES : 32]
+    ]
     counts = Evidence(len(offered), len(grounded_claims), 0, len(offered) - len(grounded_claims))
     rows = [[claim.said.to_json(), list(claim.grounds)] for claim in grounded_claims]
     return {"shown": _marks(prose_sentences), "told": rows, "rejected": rejected}, counts
@@ -171,18 +164,12 @@ def claims(whole: Mapping[str, Any]) -> list[GroundedClaim]:
 
 def judged_by(whole: Mapping[str, Any], result: SupportResult) -> dict[str, Any]:
     """``whole`` without the sentences that what they rest on does not support."""
-    supported = {sentence.key for sentence in result.supported}
     lies = {sentence.key for sentence in result.unsupported}
     sentences = [claim.said for claim in claims(whole)]
-    prose_sentences = [
-        sentence.replace(is_supported=sentence.key in supported)
-        for sentence in sentences
-        if sentence.key not in lies
-    ]
     return {
         "shown": whole["shown"],
         "rejected": whole["rejected"],
-        "said": [sentence.to_json() for sentence in prose_sentences],
+        "said": [sentence.to_json() for sentence in result.stood(sentences)],
         "unsupported": [sentence.to_json() for sentence in sentences if sentence.key in lies],
     }
 
@@ -199,7 +186,9 @@ def _grounded(text: str, rests_on: Sequence[ProseSentence]) -> GroundedClaim:
     quotes = dict.fromkeys(chain.from_iterable(sentence.quotes for sentence in rests_on))
     definitions = dict.fromkeys(chain.from_iterable(sentence.named for sentence in rests_on))
     words = marked(encodable(" ".join(text.split())))
-    sentence = ProseSentence(words, tuple(quotes)[:QUOTES], tuple(definitions)[:NAMED])
+    sentence = ProseSentence(
+        words, tuple(quotes)[: kept_prose.QUOTES], tuple(definitions)[: kept_prose.NAMED]
+    )
     return GroundedClaim(sentence, tuple(prose_sentence.text for prose_sentence in rests_on))
 
 
@@ -220,11 +209,11 @@ def documents(corpus: Corpus) -> dict[str, list[ProseSentence]]:
                 chosen[is_readme(file.path)] = file
     by_path = {}
     for file, content in contents(corpus, chosen.values()):
-        lines = QuotedFile(file.path, content)
+        lines = kept_prose.QuotedFile(file.path, content)
         quotes = (
             (statement.text, lines.quoted(statement.line_start, statement.line_end))
             for statement in paragraphs(content, file.path)
-            if statement.line_end - statement.line_start < LINES
+            if statement.line_end - statement.line_start < kept_prose.LINES
         )
         sentences = [ProseSentence(encodable(text), (quote,)) for text, quote in quotes if quote]
         by_path[file.path] = sentences[:_PARAGRAPHS]
