@@ -65,7 +65,7 @@ SELLS, IN_MANIFEST, IN_README = "Sells bread over HTTP.", "pyproject.toml#L3", "
     [
         # README begins with something else; it has a sentence on it only then.
         ("People are hungry. So we sell bread.", MANIFEST, (SELLS, [IN_MANIFEST, IN_README])),
-        ("People are hungry.", GO, ("Package counter sells bread.", ["counter.go#L1", IN_README])),
+        ("People eat at six.", GO, ("Package counter sells bread.", ["counter.go#L1", IN_README])),
         # It has the project's name, or a word of the description.
         ("The Counter is open at six.", MANIFEST, ("The Counter is open at six.", [IN_README])),
         ("People buy bread at six.", MANIFEST, ("People buy bread at six.", [IN_README])),
