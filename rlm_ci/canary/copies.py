@@ -61,7 +61,7 @@ class TestCopies:
         target_tests: list[TargetTest] = []
         names_by_place: dict[str, set[str]] = {}
         for outcome in self._verdict.outcomes.tests:
-            names_by_place.setdefault(outcome.place, set()).add(outcome.name)
+            names_by_place.setdefault(outcome.location, set()).add(outcome.name)
         chance = self.chance("sample")
         for path in sorted(contents):
             try:

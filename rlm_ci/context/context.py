@@ -133,7 +133,7 @@ class Context(Closing):
         self._whole: index.ContextIndex | None = None
         self.folder = folder
         self.source_path = os.path.join(folder, index.SOURCE)
-        self.known = header
+        self.header = header
         self.layout = header.layout
         self.object_id = header.object_id
         self.created_at = header.created_at
@@ -192,7 +192,7 @@ class Context(Closing):
         """The whole index, with the hashes of the chunks. Raises ConfigError, DamagedError."""
         if self._whole is None:
             context_index = index_reader.read(self.folder)
-            if context_index.head != self.known:
+            if context_index.head != self.header:
                 raise self._damage("it is another one by now", index.NAME)
             self._whole = context_index
         return self._whole

@@ -145,7 +145,7 @@ def require_no_watch(validator: str, commands: SandboxedCommands, where: str) ->
 def _shown(commands: SandboxedCommands, command: Command) -> str:
     """A command, with the path of a program of the repository's own."""
     program = commands.find(command.argv[0])
-    inside = files.below(commands.place, program) if program else None
+    inside = files.below(commands.visible_root, program) if program else None
     return command.text.replace(command.argv[0], inside, 1) if inside else command.text
 
 

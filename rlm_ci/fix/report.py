@@ -54,20 +54,20 @@ _SUMMARY, _ROWS = 2_000, 20
 
 
 class ApplyResult(Value):
-    """What became of the result: applied, where it is ``wanted`` and there is no ``reason``.
+    """What became of the result: applied, where it is ``is_requested`` and there is no ``reason``.
 
     ``by_hand`` is the command that applies its patch, ``converted`` names the files for which
     ``git apply`` does not.
     """
 
-    wanted: bool = False
+    is_requested: bool = False
     reason: str = ""
     converted: str = ""
     by_hand: str = ""
 
     @property
     def applied(self) -> bool:
-        return self.wanted and not self.reason
+        return self.is_requested and not self.reason
 
 
 class FixDetails(Value):

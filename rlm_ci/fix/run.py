@@ -420,7 +420,7 @@ class FixRun(Attempt):
             # A replay writes no record: it is what the run itself has ended in.
             raise _NotAppliedError(error.what, where=error.where, hint=error.hint) from None
         texts = {name: str(landing.get(name, "")) for name in ("reason", "converted", "by_hand")}
-        return report.ApplyResult(wanted=bool(landing["wanted"]), **texts)
+        return report.ApplyResult(is_requested=bool(landing["wanted"]), **texts)
 
     def _by_hand(self, workspace: Workspace, tree: str) -> dict[str, str]:
         """The command that applies the patch, and the files for which git refuses it."""
@@ -506,7 +506,7 @@ def _tell_dependencies(commands: SandboxedCommands, say: Callable[[str], None]) 
             f"not part of the copy, because git ignores it: {first_of(snapshot.ignored, 'path')};"
             " loop.setup can make what the validator needs of it"
         )
-    root, isolated = commands.place, commands.sandbox.isolated
+    root, isolated = commands.visible_root, commands.sandbox.isolated
     for doubt in doubts(
         root, snapshot.dependencies, commands.environment, commands.reach, isolated=isolated
     ):

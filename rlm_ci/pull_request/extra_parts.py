@@ -46,7 +46,7 @@ class ExtraParts(Value):
 
     ``event`` is the one of a job that may write, None for another; ``review`` makes a review.
     ``wiki`` is ``auto``, ``on`` or ``off``; ``folder`` is that of the pages, with its source.
-    ``place`` is the folder of the run, which has the traceback of a bug, if there is one.
+    ``where`` is the folder of the run, which has the traceback of a bug, if there is one.
     ``stale`` names the pages that a change makes stale. ``together`` compares a change with the
     other open ones.
     """
@@ -57,7 +57,7 @@ class ExtraParts(Value):
     wiki: str
     folder: tuple[str, str]
     environ: Mapping[str, str]
-    place: str | None
+    where: str | None
     stale: Callable[[ChangeSet], Part]
     together: Callable[[ChangeSet], Part] | None = None
 
@@ -80,7 +80,7 @@ def add(
         part = _stale(parts, change)
         more = [part] if part is not None else []
         if parts.together is not None:
-            more.append(_together(parts.together, change, parts.place))
+            more.append(_together(parts.together, change, parts.where))
         report = report.replace(parts=(*report.parts, *more))
     return report, state
 
@@ -127,7 +127,7 @@ def _with_review(
             return extended(unseen(lack))
         review, state = extra_parts.review(change)
     except Exception as error:  # noqa: BLE001 - what the checks found is reported anyway
-        return extended(Part.from_error(REVIEW, failure(error, extra_parts.place)))
+        return extended(Part.from_error(REVIEW, failure(error, extra_parts.where)))
     (part,) = review.parts
     if enabled == _AUTO and part.state == NOT_RUN and part.error is None:  # no reviewer
         part = unseen(part.summary)
@@ -215,7 +215,7 @@ def _stale(parts: ExtraParts, change: ChangeSet) -> Part | None:
             )
         return parts.stale(change)
     except Exception as error:  # noqa: BLE001 - what the checks found is reported anyway
-        return Part.from_error(WIKI, failure(error, parts.place))
+        return Part.from_error(WIKI, failure(error, parts.where))
 
 
 def _added(usage: Usage, other: Usage) -> Usage:

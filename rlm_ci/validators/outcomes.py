@@ -19,12 +19,12 @@ _NAME = 200
 class TestOutcome(Value):
     """How one test, or one case of it, ended.
 
-    ``place`` is a path relative to the root, the dotted name of a module, the folder of a package,
+    ``location`` is a path relative to the root, the dotted name of a module, a package's folder,
     or "". ``name`` has its parts joined by ``::``, outer ones first, without parameters; ``case``
     tells one case from others. ``message`` is what it failed with, shortened.
     """
 
-    place: str
+    location: str
     name: str
     state: str
     case: str = ""
@@ -37,7 +37,7 @@ class TestOutcomes(Value):
     tests: tuple[TestOutcome, ...] = ()
     complete: bool = False
     #: For pytest: files of the tree that held tests.
-    held: frozenset[str] = frozenset()
+    test_files: frozenset[str] = frozenset()
 
 
 #: The worse of two outcomes of one case counts.
@@ -48,7 +48,7 @@ def merged(outcomes: Iterable[TestOutcome]) -> tuple[TestOutcome, ...]:
     """The worst outcome of each case, of all its phases and runs, with the first message."""
     worst: dict[tuple[str, str, str], TestOutcome] = {}
     for outcome in outcomes:
-        key = outcome.place, outcome.name, outcome.case
+        key = outcome.location, outcome.name, outcome.case
         test_outcome = worst.get(key)
         if test_outcome is None or _RANKS[outcome.state] > _RANKS[test_outcome.state]:
             worst[key] = outcome.replace(
@@ -77,7 +77,7 @@ class OutcomeIndex:
     def __init__(self, tests: Iterable[TestOutcome]) -> None:
         self._by_place: dict[str, dict[str, list[tuple[str, TestOutcome]]]] = {}
         for test in tests:
-            names = self._by_place.setdefault(test.place, {})
+            names = self._by_place.setdefault(test.location, {})
             name = _joined(test.name)
             names.setdefault(name.rpartition("::")[2], []).append((name, test))
         self._fitting: dict[str, tuple[str, ...]] = {}
@@ -210,7 +210,7 @@ def lost(first: TestOutcomes, last: TestOutcomes) -> tuple[str, ...]:
     if not last.complete:
         return ()
     before = Counter(
-        (outcome.place, outcome.name)
+        (outcome.location, outcome.name)
         for outcome in first.tests
         if outcome.name and outcome.state != SKIPPED
     )
@@ -221,7 +221,9 @@ def lost(first: TestOutcomes, last: TestOutcomes) -> tuple[str, ...]:
         # Of a test that passes, a runner may not tell the file, though it does where it fails.
         same = [outcome for outcome in index.of(place, test) if outcome.name == test]
         same = [
-            outcome for outcome in same if outcome.place == place or not (outcome.place and place)
+            outcome
+            for outcome in same
+            if outcome.location == place or not (outcome.location and place)
         ]
         now = sum(outcome.state != SKIPPED for outcome in same)
         if not same:

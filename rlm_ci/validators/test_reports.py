@@ -120,7 +120,7 @@ def read(printed: Iterable[str], lines: Iterable[str], root: str) -> TestOutcome
     return TestOutcomes(
         tests=(*test_outcomes, *others.tests),
         complete=not is_full and others.complete,
-        held=frozenset(filter(_is_path, held | conftests)),
+        test_files=frozenset(filter(_is_path, held | conftests)),
     )
 
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from rlm_ci.validators.parsers import TestTally
 
     class ValidatedTree(Protocol):
-        """The files that a validator runs on: seen at ``place``, by relative paths."""
+        """The files that a validator runs on: seen at ``visible_root``, by relative paths."""
 
-        place: str
+        visible_root: str
 
         def exists(self, path: str) -> bool:
             """Whether it is a file."""
@@ -106,7 +106,7 @@ class Validator(Value):
     ) -> Self:
         """One that judges a ``tree``; ``more`` are further fields, or others."""
         fields = {"exists": tree.exists, "find": tree.find, "text": tree.text, "mark": ""}
-        return cls(command, root=tree.place, redact=redact, **{**fields, **more})
+        return cls(command, root=tree.visible_root, redact=redact, **{**fields, **more})
 
     def require(self) -> None:
         """Raise UnavailableError, exit 4, if a program of the command cannot be started."""

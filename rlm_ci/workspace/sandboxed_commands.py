@@ -130,7 +130,7 @@ class ReplaySandbox:
 class SandboxedCommands:
     """Runs commands on the copies of one workspace, and is the workspace of an agent.
 
-    Commands see the copy at ``place``, the root of the repository.
+    Commands see the copy at ``visible_root``, the root of the repository.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class SandboxedCommands:
         """``environ`` is ours."""
         self.sandbox = sandbox
         self.workspace = workspace
-        self.place = repository
+        self.visible_root = repository
         self._on_output = on_output
         tools, self._tools = tool_environment(environ, repository)
         self.env = {**{name: environ[name] for name in _PASSED if name in environ}, **tools}
@@ -186,7 +186,7 @@ class SandboxedCommands:
         """Where the sandbox finds ``program``; None when it could not be started there."""
         where = copy.path if copy else self.root
         shared = self.workspace.snapshot.dependencies
-        return finder(self.env["PATH"], self.place, where, shared)(program)
+        return finder(self.env["PATH"], self.visible_root, where, shared)(program)
 
     def run(
         self,
@@ -204,7 +204,7 @@ class SandboxedCommands:
         caches = self.workspace.caches.mounts(last_verdict=copy is not None)
         mounts = tuple(Mount(path, path) for path in launch.files)
         with files.scratch("rlm-ci-") as nothing:
-            hidden = curtains(self.root, self.place, launch.hidden, nothing)
+            hidden = curtains(self.root, self.visible_root, launch.hidden, nothing)
             job = SandboxJob(
                 launch.argv,
                 env={**self.env, **launch.env},

@@ -81,14 +81,14 @@ def test_of_packages_the_nearest_is_meant() -> None:
     places = ("example.com/shop", "example.com/shop/cart", "example.com/shop/web/cart")
     index = OutcomeIndex(TestOutcome(place, "TestAdd", PASSED) for place in places)
     for path, place in (("a_test.go", 0), ("cart/a_test.go", 1), ("web/cart/a_test.go", 2)):
-        assert [one.place for one in index.of(path, "TestAdd")] == [places[place]]
+        assert [one.location for one in index.of(path, "TestAdd")] == [places[place]]
 
 
 def test_what_another_run_told_is_found_whether_it_told_the_place_or_not() -> None:
     """Runners of JavaScript tell the file of a test that fails, and not of one that passes."""
     failed, passed = TestOutcome("a.test.js", "adds", FAILED), TestOutcome("", "adds", PASSED)
     for before, after in ((failed, passed), (passed, failed), (failed, failed)):
-        assert OutcomeIndex([after]).of(before.place, before.name) == (after,)
+        assert OutcomeIndex([after]).of(before.location, before.name) == (after,)
         assert lost(TestOutcomes((before,)), TestOutcomes((after,), complete=True)) == ()
     other = TestOutcome("b.test.js", "adds", PASSED)
     gone = ("a.test.js::adds did not run",)

@@ -149,7 +149,7 @@ def run(
 
 
 def told(outcomes: TestOutcomes) -> dict[tuple[str, str, str], str]:
-    return {(one.place, one.name, one.case): one.state for one in outcomes.tests}
+    return {(one.location, one.name, one.case): one.state for one in outcomes.tests}
 
 
 FILE = "tests/test_all.py"
@@ -178,7 +178,7 @@ def test_a_run_tells_how_each_test_ended(root: Path, args: tuple[str, ...]) -> N
     assert done.returncode == 1, done
     assert told(outcomes) == ENDED
     assert outcomes.complete
-    assert outcomes.held == HELD
+    assert outcomes.test_files == HELD
     said = {one.name: one.message for one in outcomes.tests}
     assert "a token" in said["test_case"]
     assert "another token" in said["TestSub::test_own"]
@@ -358,11 +358,11 @@ def test_what_is_read_back_may_be_anything(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("\n".join(rows), encoding="utf-8")
     (tmp_path / "b").write_bytes(b"\xff\xfe" * 1000 + b"x" * 30_000)
     outcomes = test_reports.read([], test_reports.collect(str(tmp_path)), "/")
-    assert [(one.place, one.state) for one in outcomes.tests] == [
+    assert [(one.location, one.state) for one in outcomes.tests] == [
         ("", "passed"),
         ("a.py", "failed"),
     ]
-    assert outcomes.held == frozenset()
+    assert outcomes.test_files == frozenset()
     "".join(one.name + one.message for one in outcomes.tests).encode()
     assert test_reports.collect(str(tmp_path / "gone")) == []
 
@@ -380,7 +380,7 @@ def test_without_a_sandbox_a_fresh_tree_has_places_as_well(repo: GitRepo, tmp_pa
     tree = space.snapshot.tree
     for ran in (runs.in_copy("validator", "a", argv, tree), runs.in_fresh("b", argv, tree)):
         assert told(ran.outcomes) == {("tests/test_a.py", "test_a", ""): "passed"}
-        assert ran.outcomes.held == {"tests/test_a.py"}
+        assert ran.outcomes.test_files == {"tests/test_a.py"}
 
 
 DEEP = """

@@ -78,13 +78,13 @@ class PlanExecutor:
             for search in searches
         )
         for result in results:
-            hits = count(result.found.total_hits, "hit")
+            hits = count(result.query_result.total_hits, "hit")
             title = f"search “{self._masked(result.query)}”: {hits}"
             with spans.span("search", title, since=since) as step:
                 step.details |= {
                     "reason": self._masked(result.reason),
-                    "chunks matched": result.found.chunks_matched,
-                    "hits": "\n".join(map(_hit, result.found.hits)),
+                    "chunks matched": result.query_result.chunks_matched,
+                    "hits": "\n".join(map(_hit, result.query_result.hits)),
                 }
         return results
 

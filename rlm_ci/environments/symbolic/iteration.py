@@ -42,11 +42,11 @@ def count_pointer(iteration: int, number: int) -> str:
 
 
 class SearchResult(Value):
-    """``found`` has at most ``top_k`` hits, with redacted previews."""
+    """``query_result`` has at most ``top_k`` hits, with redacted previews."""
 
     query: str
     top_k: int
-    found: QueryResult
+    query_result: QueryResult
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,28 +54,28 @@ class SearchResult(Value):
             "query": encodable(self.query),
             "top_k": self.top_k,
             "reason": encodable(self.reason),
-            "total_hits": self.found.total_hits,
-            "chunks_matched": self.found.chunks_matched,
-            "hits": [{name: getattr(hit, name) for name in _HIT} for hit in self.found.hits],
+            "total_hits": self.query_result.total_hits,
+            "chunks_matched": self.query_result.chunks_matched,
+            "hits": [{name: getattr(hit, name) for name in _HIT} for hit in self.query_result.hits],
         }
 
 
 class CountResult(Value):
     """A count, as the ``fact`` has it; ``rows`` and the previews of ``hits`` are redacted.
 
-    ``pointer`` names it; ``found`` is None for an error.
+    ``pointer`` names it; ``pattern_count`` is None for an error.
     """
 
     pointer: str
-    asked: Count
+    request: Count
     fact: Mapping[str, Any]
-    found: PatternCount | None = None
+    pattern_count: PatternCount | None = None
     rows: str = ""
     hits: tuple[Hit, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        request = {**self.asked.to_dict(), "reason": encodable(self.asked.reason)}
-        request["pattern"] = encodable(self.asked.pattern)
+        request = {**self.request.to_dict(), "reason": encodable(self.request.reason)}
+        request["pattern"] = encodable(self.request.pattern)
         return {"pointer": self.pointer, **request, "found": dict(sorted(self.fact.items()))}
 
 
@@ -155,7 +155,7 @@ class MapResult(Value):
 
     id: str
     pointer: str
-    asked: Map
+    request: Map
     forecast: Mapping[str, Any]
     status: str = REFUSED
     error: str | None = None
@@ -172,7 +172,7 @@ class MapResult(Value):
     def to_dict(self, prefix: str = "") -> dict[str, Any]:
         request = {
             name: encodable(value) if isinstance(value, str) else value
-            for name, value in self.asked.to_dict().items()
+            for name, value in self.request.to_dict().items()
         }
         return {
             "id": self.id,

@@ -143,7 +143,7 @@ class _CommandRun:
         """How it ends; if it passes with new tests, then without them: they may bend old ones."""
         step = f"gate-{self._name}-{view.iteration}"
         ran = self._fresh(step, argv, view.fresh)
-        added = ran.outcomes.held - self._copy.entries(self._base).keys()
+        added = ran.outcomes.test_files - self._copy.entries(self._base).keys()
         if added and self._has_old_tests and not (ran.ended.returncode or ran.ended.reason):
             tree = self._copy.restored(view.fresh, self._base, added.__contains__)
             ran = self._fresh(f"{step}-old-tests", argv, tree)
@@ -161,7 +161,7 @@ class _CommandRun:
         """A test that our plugin saw fail; "" for none."""
         tests = self._ran.outcomes.tests if self._ran and self._ran.reported else ()
         failed = (test for test in tests if test.state == outcomes.FAILED)
-        return next((f"{outcome.place} {outcome.name}".strip() for outcome in failed), "")
+        return next((f"{outcome.location} {outcome.name}".strip() for outcome in failed), "")
 
     def doubt(self, *, counted: bool) -> str:
         """Why a run that passed does not count, by a run of the same at the start."""

@@ -96,7 +96,9 @@ def gates_of(
     if options.evidence:
         yield EvidenceGate(copy, context.path_of, redactor.without_known)
     if options.approval:
-        yield ApprovalGate(options.approval, context.commands.place, context.fact, context.path_of)
+        yield ApprovalGate(
+            options.approval, context.commands.visible_root, context.fact, context.path_of
+        )
 
 
 def _read(copy: Workspace, tree: str, path: str) -> bytes | None:

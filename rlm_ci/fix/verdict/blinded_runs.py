@@ -158,7 +158,7 @@ class BlindedRuns:
         index = OutcomeIndex(first.outcomes.tests)
 
         def was_red(outcome: TestOutcome) -> bool:
-            before = {earlier.state for earlier in index.of(outcome.place, outcome.name)}
+            before = {earlier.state for earlier in index.of(outcome.location, outcome.name)}
             return FAILED in before or not (before or not first.outcomes.complete)
 
         return [

@@ -66,7 +66,7 @@ class ChangedTestRuns:
         paths = sorted(
             path
             for path, entry in entries.items()
-            if entry.is_file and self._may_hold(path, verdict.outcomes.held)
+            if entry.is_file and self._may_hold(path, verdict.outcomes.test_files)
         )
         answer = _answer(verdict)
         if not (first.outcomes.tests or answer.outcomes.tests or answer.judged):
@@ -144,7 +144,7 @@ def _hidden(first: TestOutcomes, ran: ValidatorRun | None) -> tuple[Finding, ...
     index = OutcomeIndex(first.tests)
 
     def was_red(outcome: TestOutcome) -> bool:
-        return any(was.state == FAILED for was in index.of(outcome.place, outcome.name))
+        return any(was.state == FAILED for was in index.of(outcome.location, outcome.name))
 
     failed = [test for test in ran.outcomes.tests if test.state == FAILED]
     failed.sort(key=was_red, reverse=True)

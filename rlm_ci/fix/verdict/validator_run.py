@@ -219,7 +219,13 @@ class ValidatorRuns:
         """
         commands = self._commands
         # Without a sandbox a command works where the copy lies.
-        root = commands.place if commands.sandbox.isolated else copy.path if copy else commands.root
+        root = (
+            commands.visible_root
+            if commands.sandbox.isolated
+            else copy.path
+            if copy
+            else commands.root
+        )
         env: dict[str, str] = {}
         extra: tuple[Mount, ...] = ()
         with files.scratch("rlm-ci-") as folder:
@@ -298,8 +304,8 @@ class PlainRun:
         self._verdict("plain-start", start)
         before, index = OutcomeIndex(self._failed()), OutcomeIndex(first.tests)
         if failed and all(
-            any(before.of(outcome.place, outcome.name))
-            and all(was.state != FAILED for was in index.of(outcome.place, outcome.name))
+            any(before.of(outcome.location, outcome.name))
+            and all(was.state != FAILED for was in index.of(outcome.location, outcome.name))
             for outcome in failed
         ):
             self.line = f"a plain run fails as before: {first_of(_names(failed), 'test')}"

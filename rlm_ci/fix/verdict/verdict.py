@@ -133,7 +133,7 @@ class ResultJudge:
             self._tell(step, verdict)
         if is_first:
             self._runs.try_setup(self._space.settled_tree())
-        self._added = self._ran.outcomes.held - self._space.entries(self._base).keys()
+        self._added = self._ran.outcomes.test_files - self._space.entries(self._base).keys()
         return self._judged(verdict)
 
     def _learned(self, verdict: Verdict) -> Verdict:
@@ -164,7 +164,7 @@ class ResultJudge:
         both = outcomes.TestOutcomes(
             first.tests + more.tests,
             first.complete and more.complete,
-            first.held | more.held,
+            first.test_files | more.test_files,
         )
         entries = self._space.entries(self._base)
         self._runs.protection = self.protection.learning(both, entries)
@@ -231,7 +231,7 @@ class ResultJudge:
             for path in differing(self._space.entries(self._base), entries)
             if path in entries
             and entries[path].is_file
-            and path not in tests.held
+            and path not in tests.test_files
             and not self.protection.is_of_tests(path)
         ]
         contents = self._space.contents(entries[path].oid for path in paths)
@@ -420,7 +420,7 @@ class ResultJudge:
 
         If that passes, it decides: the copy has passed with the variables already.
         """
-        if not self._first.outcomes.held:
+        if not self._first.outcomes.test_files:
             return self._runs.in_fresh(step, argv, tree), None
         hidden = self._runs.in_fresh(step, argv, tree, hide=True)
         failed = any(test.state == outcomes.FAILED for test in hidden.outcomes.tests)
@@ -432,7 +432,7 @@ class ResultJudge:
         """A test that our plugin saw fail; "" for none."""
         tests = self._ran.outcomes.tests if self._ran.reported else ()
         failed = (test for test in tests if test.state == outcomes.FAILED)
-        return next((f"{outcome.place} {outcome.name}".strip() for outcome in failed), "")
+        return next((f"{outcome.location} {outcome.name}".strip() for outcome in failed), "")
 
     def _tell_setup(self) -> None:
         """Keep what the setup of a fresh tree printed, if it had one."""

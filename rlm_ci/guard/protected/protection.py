@@ -364,9 +364,11 @@ def is_data(path: str) -> bool:
 
 def holding(outcomes: TestOutcomes, files: Collection[str]) -> frozenset[str]:
     """The ``files`` that held tests in a run, by names of paths, modules and packages."""
-    paths = {path for path in outcomes.held if path in files}
-    places = {test.place for test in outcomes.tests if not _is_of_source(test)} - paths - {""}
-    if outcomes.held:  # our plugin of pytest tells every file, and not those that a linter checks
+    paths = {path for path in outcomes.test_files if path in files}
+    places = {test.location for test in outcomes.tests if not _is_of_source(test)} - paths - {""}
+    if (
+        outcomes.test_files
+    ):  # our plugin of pytest tells every file, and not those that a linter checks
         places = {origin for origin in places if not origin.endswith(".py")}
     if places:
         stems: dict[str, list[str]] = {}
@@ -388,9 +390,9 @@ def holding(outcomes: TestOutcomes, files: Collection[str]) -> frozenset[str]:
 
 def _is_of_source(outcome: TestOutcome) -> bool:
     """Whether pytest names a doctest of a module."""
-    if not outcome.place.endswith(".py") or test_file_names.is_file(outcome.place):
+    if not outcome.location.endswith(".py") or test_file_names.is_file(outcome.location):
         return False
-    module = outcome.place.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
+    module = outcome.location.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
     return "." in outcome.name or outcome.name == module
 
 

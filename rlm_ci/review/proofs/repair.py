@@ -213,7 +213,7 @@ class RepairTrial:
             lines = transcribe(ended.output, str).lines
             test_outcomes = test_reports.read(lines, test_reports.collect(folder), trees.root)
         failed = [
-            f"{test.place} {test.name} {test.case}".strip()
+            f"{test.location} {test.name} {test.case}".strip()
             for test in test_outcomes.tests
             if test.state == outcomes.FAILED
         ]

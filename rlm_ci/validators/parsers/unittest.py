@@ -104,7 +104,7 @@ def _ran(printout: Printout) -> tuple[int, Counter[str]] | None:
 def names_all(printout: Printout) -> bool:
     """Whether each test that ran is named; of one, many parts may fail."""
     ran, counts = _ran(printout) or (0, Counter())
-    tests = {(outcome.place, outcome.name) for outcome in outcomes(printout)}
+    tests = {(outcome.location, outcome.name) for outcome in outcomes(printout)}
     return len(tests) >= ran - counts["skipped"]
 
 

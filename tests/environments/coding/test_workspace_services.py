@@ -52,7 +52,7 @@ class Run:
         )
         self.validator = Validator(
             Command.parse("python -m pytest -q -p no:cacheprovider"),
-            root=commands.place,
+            root=commands.visible_root,
             exists=lambda path: Path(self.space.path, path).is_file(),
             redact=str,
             find=commands.find,

@@ -50,11 +50,11 @@ def test_rows_name_values_chunks_and_files(tmp_path: Path, context: Context) -> 
     )
     gate, keeper, odd = (file.start for file in context.files)
     assert berths.pointer == "count:4:1"
-    assert berths.found is not None
+    assert berths.pattern_count is not None
     values = berths.rows.split("\n")
     assert re.fullmatch(r'\d: "\d", "", "[2-4]", first at bytes .*', values[0])
-    assert len(values) == 3 < berths.found.values
-    start, end = berths.found.rows[0].spans[2]
+    assert len(values) == 3 < berths.pattern_count.values
+    start, end = berths.pattern_count.rows[0].spans[2]
     assert context.raw(start, end) in b"234"
     assert f"{start}-{end}" in values[0]
     assert files.rows == (
@@ -63,14 +63,14 @@ def test_rows_name_values_chunks_and_files(tmp_path: Path, context: Context) -> 
     )
     assert files.hits[0].preview == "0000 the gate reports pressure 0 at berth 0"
     assert chunks.rows.split(": ")[1] in ("chunk:c000002", "chunk:c000003")
-    assert chunks.found is not None
-    assert chunks.found.values == 2
+    assert chunks.pattern_count is not None
+    assert chunks.pattern_count.values == 2
     assert (nothing.rows, nothing.hits) == ("", ())
 
 
 def test_no_half_of_a_secret_is_captured(tmp_path: Path, context: Context) -> None:
     halves, _ = counted(tmp_path, context, asked("with ([a-z]+[0-9])"), asked("er2-(hunt)"))
-    assert halves.found is not None
+    assert halves.pattern_count is not None
     assert halves.rows.startswith('1: "[redacted]", first at')
     assert SECRET[:5] not in halves.rows + halves.hits[0].preview
     whole = json.dumps([one.to_dict() for one in (halves, _)])

@@ -27,8 +27,8 @@ def test_searches_then_reads_then_subcalls(tmp_path: Path, context: Context) -> 
     stage = Stage(tmp_path / "run", context, player(context))
     first, second, _last = stage.play()
     gate, opens = first.searches
-    assert (gate.query, gate.top_k, len(gate.found.hits)) == ("GATE", 2, 2)
-    assert (opens.query, opens.top_k, opens.found.total_hits) == ("öffnet", 20, 8)
+    assert (gate.query, gate.top_k, len(gate.query_result.hits)) == ("GATE", 2, 2)
+    assert (opens.query, opens.top_k, opens.query_result.total_hits) == ("öffnet", 20, 8)
     assert first.reads[0].excerpt.text == context.raw(0, 90).decode()
     assert [one.id for one in first.subcalls] == ["sc0001", "sc0002", "sc0003"]
     assert [one.status for one in first.subcalls] == ["succeeded", "succeeded", "failed"]
@@ -109,7 +109,7 @@ def test_no_secret_enters_a_prompt(tmp_path: Path, context: Context) -> None:
     )
     step = stage.symbolic.act(plan, 0)
     shown = [read.excerpt.text for read in step.reads]
-    shown += [hit.preview for hit in step.searches[0].found.hits]
+    shown += [hit.preview for hit in step.searches[0].query_result.hits]
     assert shown[0].startswith("[redacted]"), "what is left of a secret is a part of it"
     assert "refused" in shown[0]
     assert all(SECRET[5:] not in one and SECRET[:-5] not in one for one in shown)

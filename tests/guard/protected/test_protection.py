@@ -149,7 +149,7 @@ def test_a_module_with_examples_is_source() -> None:
     examples = tuple(TestOutcome(place, name, PASSED) for place, name in named)
     assert holding(TestOutcomes(examples), files.split()) == frozenset()
     linted = TestOutcomes(
-        (TestOutcome("shop/lint.py", "mypy", PASSED),), held=frozenset(["tests/test_a.py"])
+        (TestOutcome("shop/lint.py", "mypy", PASSED),), test_files=frozenset(["tests/test_a.py"])
     )
     assert holding(linted, files.split()) == {"tests/test_a.py"}
 

@@ -80,7 +80,7 @@ def test_the_same_output_in_colour_and_with_the_line_ends_of_windows(name: str) 
 def test_how_each_test_ended(name: str) -> None:
     lines, wanted = case(name)
     told = parsers.outcomes(lines, wanted["root"])
-    rows = [(one.state, one.place, one.name, one.case, one.message[:100]) for one in told.tests]
+    rows = [(one.state, one.location, one.name, one.case, one.message[:100]) for one in told.tests]
     assert [" | ".join(row) for row in rows] == wanted["outcomes"]
     assert told.complete == wanted["complete"]
 
@@ -273,7 +273,7 @@ Tests: 5, Assertions: 4, Failures: 1, Deprecations: 1, Skipped: 1.
     )
     assert [(one.path, one.line_start) for one in found.evidence] == [("src/Shop.php", 9)]
     [told] = parsers.outcomes(output.splitlines(), ROOT).tests
-    assert (told.place, told.name) == ("tests/ShopTest.php", "ShopTest::testTotal")
+    assert (told.location, told.name) == ("tests/ShopTest.php", "ShopTest::testTotal")
 
 
 def test_make_is_idle_only_where_it_says_nothing_else() -> None:

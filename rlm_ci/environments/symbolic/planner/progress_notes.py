@@ -181,7 +181,7 @@ class _ProgressNotes:
             yield self._map(step.iteration, result)
 
     def _search(self, iteration: int, search: SearchResult) -> Action:
-        result = search.found
+        result = search.query_result
         hits = tuple(
             self._hit(hit, f"{count(hit.score, 'hit')}, the first at bytes") for hit in result.hits
         )
@@ -203,7 +203,7 @@ class _ProgressNotes:
         )
 
     def _count(self, iteration: int, counted: CountResult) -> Action:
-        query, pattern_count = counted.asked, counted.found
+        query, pattern_count = counted.request, counted.pattern_count
         line = f"Count {counted.pointer} of {self._quote(query.pattern)}{self._within(query.scope)}"
         because = self._because(query.reason)
         if pattern_count is None:
@@ -262,7 +262,7 @@ class _ProgressNotes:
         )
 
     def _map(self, iteration: int, done: MapResult) -> Action:
-        request, pointer = done.asked, printable(done.pointer)
+        request, pointer = done.request, printable(done.pointer)
         line = f"Map {pointer} to {request.purpose}, {self._quote(request.prompt)}"
         line += f"{self._within(request.scope)}: {done.status}"
         if done.error:

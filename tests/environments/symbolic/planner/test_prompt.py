@@ -357,7 +357,9 @@ def test_it_is_never_above_the_limit(
     again = prompt_of(*steps, goal=goal, wrong=wrong, iteration=iteration, prompt_bytes=limit)
     assert again == prompt, "the same of the same"
     shown = {
-        "search": [hit.preview for one in steps for s in one.searches for hit in s.found.hits],
+        "search": [
+            hit.preview for one in steps for s in one.searches for hit in s.query_result.hits
+        ],
         "read": [r.excerpt.text for one in steps for r in one.reads if not r.of_subcall],
         "subcall": [
             *(r.excerpt.text for one in steps for r in one.reads if r.of_subcall),
