@@ -45,6 +45,8 @@ SEED = 7
 NAMED, FALSE_ALARMS, RUNS = 95, 2, 4
 #: Commits that are looked at, the newest, and touched tests of one.
 _NEWEST, _MOST_TESTS = 250, 25
+#: Ends of files whose tests are run.
+_SOURCES = (".py", ".go", ".rs", ".js", ".mjs", ".cjs", ".ts", ".tsx")
 _Function = ast.FunctionDef
 #: What fails a test besides its claims, or makes it another kind of test.
 _BESIDES = re.compile(r"\braise|\bfail\(|yield")
@@ -282,7 +284,7 @@ def _commits(clone: Path, chance: random.Random) -> list[str]:
     found = []
     for record in log.split("\0")[1:]:
         commit, *paths = record.split()
-        kinds = {weaker.kind_of(path) for path in paths if path.endswith(".py")}
+        kinds = {weaker.kind_of(path) for path in paths if path.endswith(_SOURCES)}
         if weaker.TEST in kinds and len(paths) < 20:
             found.append(commit)
     chance.shuffle(found)
@@ -290,13 +292,20 @@ def _commits(clone: Path, chance: random.Random) -> list[str]:
 
 
 def of_commits(
-    clones: list[Path], number: int, minutes: float, seed: int
+    clones: list[Path], number: int, minutes: float, seed: int, past: str = ""
 ) -> tuple[int, int, list[int]]:
-    """Commits with a finding of medium or more, all judged ones, and the runs of each."""
+    """Commits with a finding of medium or more, all judged ones, and the runs of each.
+
+    Commits whose beginnings stand in ``past`` are left.
+    """
     chance = random.Random(seed)
-    orders = {clone: _commits(clone, chance) for clone in clones}
+    orders = {
+        clone: [commit for commit in _commits(clone, chance) if commit[:10] not in past]
+        for clone in clones
+    }
     alarms, done, lost = 0, 0, Counter[str]()
     runs: list[int] = []
+    seconds: list[float] = []
     notes = Counter[str]()
     while done < number and any(orders.values()):
         for clone, order in orders.items():
@@ -307,6 +316,7 @@ def of_commits(
                 part = judged(change_set.from_commit(opened(clone), commit), minutes)
             except RlmCiError as error:
                 lost[error.what[:60]] += 1
+                print(f"  left: {clone.name} {commit[:10]}: {error.what}", flush=True)
                 continue
             tests, passing = part.metrics.get("tests", 0), part.metrics.get("judged", 0)
             if not passing or tests > _MOST_TESTS:
@@ -322,9 +332,10 @@ def of_commits(
             for one in bad:
                 where = one.evidence[0] if one.evidence else None
                 print(f"  {clone.name} {commit[:10]} {where and where.path}: {one.message}")
-            seconds = time.monotonic() - began
-            print(f"{clone.name} {commit[:10]} {seconds:.0f} s: {part.summary}", flush=True)
+            seconds.append(time.monotonic() - began)
+            print(f"{clone.name} {commit[:10]} {seconds[-1]:.0f} s: {part.summary}", flush=True)
     print(f"not judged: {dict(lost)}; information: {dict(notes)}")
+    print(f"{statistics.median(seconds or [0]):.0f} s a commit in the median")
     return alarms, done, runs
 
 
@@ -336,6 +347,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--lines", type=int, default=bite.MOST_LINES, help="that are broken")
     parser.add_argument("--only", choices=("hollow", "commits"))
+    parser.add_argument("--but", nargs="+", type=Path, default=[], metavar="FILE",
+                        help="what earlier runs printed: commits in there are left")  # fmt: skip
     given = parser.parse_args()
     bite.MOST_LINES = given.lines
     clones = [clone.resolve() for clone in given.clones]
@@ -345,7 +358,8 @@ def main() -> int:
         is_good = named * 100 >= NAMED * total
         print(f"hollow: {named} of {total} named (at least {NAMED} of 100)")
     if given.only != "hollow":
-        alarms, done, runs = of_commits(clones, given.n, given.minutes, given.seed)
+        past = "".join(file.read_text("utf-8") for file in given.but)
+        alarms, done, runs = of_commits(clones, given.n, given.minutes, given.seed, past)
         median = statistics.median(runs or [0])
         is_good = is_good and alarms * 100 <= FALSE_ALARMS * done and median <= RUNS
         print(f"real: {alarms} of {done} commits with an alarm (at most {FALSE_ALARMS} of 100 false"

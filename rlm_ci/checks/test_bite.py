@@ -91,9 +91,9 @@ def run(
             return Part(ID, summary)
         return Part(ID, "no test is added or changed" + _unread(len(tests.unread)))
     result = _result(changes, options, code, tests.tests[:_MOST_TESTS])
-    is_claimed = _claims_behaviour(changes)
-    findings = list(_findings(result, is_claimed=is_claimed))
     left = max(0, len(tests.tests) - _MOST_TESTS)
+    is_claimed = not (left or tests.unread) and _claims_behaviour(changes)
+    findings = list(_findings(result, is_claimed=is_claimed))
     summary = _summary(result, len(tests.tests)) + _unread(len(tests.unread))
     summary += f"; at most {_MOST_TESTS} tests are run" if left else ""
     is_strict = options.test_bite.fail
@@ -271,7 +271,8 @@ def _findings(result: BiteResult, *, is_claimed: bool) -> Iterator[Finding]:
     hollow = {item.test.key for item in result.hollow}
     same = [test for test in result.same if test.key not in hollow]
     has_code = bool(result.noticed or result.unnoticed or result.untried)  # and no comments alone
-    is_blunt = is_claimed and has_code and len(result.same) == len(result.judged)
+    is_whole = not result.failing and len(result.same) == len(result.judged)  # no unknown test
+    is_blunt = is_claimed and has_code and is_whole
     weight = Severity.MEDIUM if is_blunt else Severity.INFO
     for test in same[:_MOST]:
         message = f"{_name(test)} passes without the change"

@@ -180,6 +180,7 @@ class TestRuns:
             "CARGO_TARGET_DIR": f"{HOME}/.cache/rlm-ci-target",
             "PYTEST_ADDOPTS": "--continue-on-collection-errors",
             "COVERAGE_FILE": f"{HOME}/.coverage",
+            "npm_config_offline": "true",  # else npm exec waits for what is not installed
         }
         with files.scratch("rlm-ci-") as reports:
             env |= test_reports.environment(reports, trees.root, env, plugin=plugin, short=True)

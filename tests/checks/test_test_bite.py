@@ -256,21 +256,25 @@ def test_the_time_limit_is_said(repo: GitRepo) -> None:
     assert "time limit" in part.summary or "took too long" in part.summary
 
 
-@pytest.mark.parametrize(("same", "noticed", "is_claimed", "severity"), [
-    (1, 0, True, Severity.MEDIUM),
-    (0, 0, True, Severity.INFO),  # it fails without the change: it needs it
-    (1, 1, True, Severity.INFO),
-    (1, 0, False, Severity.INFO),
+@pytest.mark.parametrize(("same", "noticed", "is_claimed", "failing", "severity"), [
+    (1, 0, True, 0, Severity.MEDIUM),
+    (0, 0, True, 0, Severity.INFO),  # it fails without the change: it needs it
+    (1, 1, True, 0, Severity.INFO),
+    (1, 0, False, 0, Severity.INFO),
+    (1, 0, True, 1, Severity.INFO),  # the test that does not run here may need it
 ])  # fmt: skip
 def test_a_line_is_more_than_information_only_where_nothing_bites(
-    same: int, noticed: int, is_claimed: bool, severity: Severity
+    same: int, noticed: int, is_claimed: bool, failing: int, severity: Severity
 ) -> None:
     judged = (TouchedTest("tests/test_a.py", "test_a", 1, 2, ""),)
+    others = (TouchedTest("tests/test_a.py", "test_b", 4, 5, ""),)[:failing]
     edit = LineBreak("a.py", 3, NEGATED, 0, 1, "", "total")
-    result = BiteResult(judged, same=judged[:same], unnoticed=(edit,), noticed=noticed)
+    result = BiteResult(judged, others, judged[:same], unnoticed=(edit,), noticed=noticed)
     findings = list(check._findings(result, is_claimed=is_claimed))
     assert findings[-1].rule == "test-bite/unnoticed-line"
     assert findings[-1].severity == severity
+    if noticed == 0:
+        assert {finding.severity for finding in findings} == {severity}
 
 
 def test_without_a_touched_test_nothing_runs(repo: GitRepo) -> None:

@@ -14,6 +14,7 @@ from rlm_ci.checks import test_bite as check
 from rlm_ci.config.core_options import CORE
 from rlm_ci.config.settings import Settings
 from rlm_ci.git.repository import Repository, discover
+from rlm_ci.report.findings import INCOMPLETE, Severity
 from rlm_ci.runs.store import RunStore
 from testing import node_packages
 from testing.guard_cases import PATH
@@ -121,6 +122,15 @@ def test_runners_of_packages(repo: GitRepo, runner: str) -> None:
     before = {"shop.js": JS, "package.json": json.dumps({"scripts": {"test": script}})}
     after = {"shop.js": JS + JS_MORE, f"test/shop.test.{ending}": JS_TESTS.format(head=head)}
     holds(judged(repo, before, after), SCRIPT)
+
+
+def test_a_runner_that_is_not_installed_is_not_waited_for(repo: GitRepo) -> None:
+    before = {"shop.js": JS, "package.json": json.dumps({"scripts": {"test": "jest"}})}
+    after = {"shop.js": JS + JS_MORE, "test/shop.test.js": JS_TESTS.format(head="")}
+    part = judged(repo, before, after, minutes=0.5)
+    assert part.verdict(Severity.HIGH) == INCOMPLETE
+    assert "too long" not in part.summary
+    assert subjects(part, "not-judged")
 
 
 GO = "package shop\n\nfunc Total(a, b int) int {\n\treturn a + b\n}\n"

@@ -91,12 +91,20 @@ _LITTLE_WORDS = re.compile(
 )
 #: Titles that say that the program does more, or something else, than before.
 _BEHAVIOUR_PREFIXES = frozenset(("feat", "feature", "fix", "bugfix", "hotfix", "bug"))
+#: What a run of tests here need not show (types, other machines), or is no part of the program, by
+#: the first words about it.
+_BESIDE_WORDS = (
+    r"tests?|testing|ci|docs?|documentation|typos?|typings?|annotations?|types?|hooks?|pre-commit|"
+    r"mypy|ruff|flake8|lint\w*|warnings?|workflow\w*|changelog|readme|coverage|comments?|release|"
+    r"c?python|py[23]\w*|pypy\w*|windows|win32|mac ?os|osx|freebsd|android|ios|"
+    r"build|badge|copyright|licen[cs]e|example\w*|docstring\w*"
+)
+_BESIDE = rf"(?:[\w'-]+ ){{0,4}}(?:{_BESIDE_WORDS})\b"
+_IS_BESIDE = re.compile(rf"\w+\((?:{_BESIDE_WORDS})\)!?: |(?:\w+(?:\([^()\n]+\))?!?: )?{_BESIDE}",
+                        re.IGNORECASE)  # fmt: skip
 _BEHAVIOUR = re.compile(
     rf"(?:{_ADDS}|fix(?:e[sd])?|fixing|mends?|supports?|supported|allows?|allowed|handles?|handled|"
-    r"corrects?|corrected|prevents?|rejects?|accepts?|enables?|ensures?|avoids?)\b"
-    r"(?! (?:[\w'-]+ ){0,4}(?:tests?|testing|ci|docs?|documentation|typos?|typing|annotations?|"
-    r"types?|hooks?|pre-commit|mypy|ruff|flake8|lint\w*|warnings?|workflow\w*|changelog|readme|coverage|comments?|"
-    r"release|python|build|badge|copyright|licen[cs]e|example\w*|docstring\w*)\b)",
+    rf"corrects?|corrected|prevents?|rejects?|accepts?|enables?|ensures?|avoids?)\b(?! {_BESIDE})",
     re.IGNORECASE,
 )
 _UNCHECKED = re.compile(
@@ -159,8 +167,9 @@ def claims_behaviour(title: str) -> bool:
     others = {TESTS, TEXTS_ONLY, SAME_INTERFACE, LITTLE}
     if any(claim.kind in others for claim in _of_line(text, is_title=True)):
         return False
-    words = text[prefix.end() :] if prefix else text
-    return prefix is not None or _BEHAVIOUR.match(words) is not None
+    if prefix:
+        return _IS_BESIDE.match(text) is None
+    return _BEHAVIOUR.match(text) is not None
 
 
 def is_placeholder(title: str, body: str) -> bool:

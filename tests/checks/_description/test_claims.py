@@ -101,7 +101,7 @@ def test_issues_that_a_description_closes(title: str, body: str, issues: list[st
 
 @pytest.mark.parametrize("title", [
     "Add reduced prices", "fix: round the total", "feat(cart): reduce prices", "Fixes the total",
-    "Support reduced prices",
+    "Support reduced prices", "fix!: the total of a line",
 ])  # fmt: skip
 def test_a_title_of_behaviour(title: str) -> None:
     assert claims_behaviour(title)
@@ -110,7 +110,9 @@ def test_a_title_of_behaviour(title: str) -> None:
 @pytest.mark.parametrize("title", [
     "Refactor the cart", "Add tests for the total", "docs: add prices", "test: fix the total",
     "add codespell pre-commit hook", "Fix typo", "Fix mypy errors", "Rename total to sum",
-    "fix: formatting, no functional changes",
+    "fix: formatting, no functional changes", "feat: better type supports (#20)",
+    "fix(types): accept tuples", "fix variable shadowing in py2", "Fix paths on Windows",
+    "feat(cart)!: new docs",
 ])  # fmt: skip
 def test_a_title_of_something_else(title: str) -> None:
     assert not claims_behaviour(title)
