@@ -70,28 +70,17 @@ class _Comparison:
         self._pairs = 0
 
     def part(self) -> Part:
-        subject = self._subject
-        findings = [finding for change in self._alone() for finding in self._of_change(change)]
+        subject, focus = self._subject, self._subject.focus
+        alone = [focus] if focus else subject.changes
+        findings = [finding for change in alone for finding in self._of_change(change)]
         readable = [change for change in subject.changes if self._is_read(change)]
-        merging = {change.name for change in readable if not self._conflicts_with_base(change)}
-        focus = subject.focus
-        pairs = (
-            ((focus, other) for other in readable if other is not focus)
-            if focus
-            else combinations(readable, 2)
-        )
-        for change, other in pairs:
-            if focus and focus not in readable:
-                break
-            findings += self._of_pair(change, other, merging)
-        return self._summed_up(findings, len(readable))
+        merging = {change.name for change in readable if not self._merges.with_base(change)}
+        for change, other in combinations(readable, 2):
+            if focus in (None, change, other):
+                findings += self._of_pair(change, other, merging)
+        return self._summed_up(findings, readable)
 
     # ── what is looked at ──
-
-    def _alone(self) -> list[OpenChange]:
-        """The changes that are looked at for themselves, too."""
-        focus = self._subject.focus
-        return [focus] if focus else list(self._subject.changes)
 
     def _is_read(self, change: OpenChange) -> bool:
         """Whether a change can be read as a whole; why not is said in the summary."""
@@ -104,9 +93,6 @@ class _Comparison:
             self._unread[change.name] = str(failure(error))
             return False
         return True
-
-    def _conflicts_with_base(self, change: OpenChange) -> bool:
-        return bool(self._merges.with_base(change))
 
     def _of_change(self, change: OpenChange) -> list[Finding]:
         """What is wrong between a change and its base."""
@@ -204,9 +190,7 @@ class _Comparison:
             yield self._finding("same-issue", what, about=f"{change.name} {other.name} {issue}")
 
     def _lost(self, change: OpenChange, item: LostHunk) -> Finding:
-        span = f"{item.line_start}-{item.line_end}" if item.line_end > item.line_start else (
-            f"{item.line_start}"
-        )  # fmt: skip
+        span = "-".join(map(str, dict.fromkeys((item.line_start, item.line_end))))
         path, merge = printable(item.path), item.merge[:12]
         now = f"now at {path}:{item.line}" if item.line else "the file is gone"
         what = "brought back lines that it had removed" if item.is_back else "lost its lines"
@@ -239,11 +223,11 @@ class _Comparison:
 
     # ── the summary ──
 
-    def _summed_up(self, findings: Sequence[Finding], readable: int) -> Part:
+    def _summed_up(self, findings: Sequence[Finding], readable: Sequence[OpenChange]) -> Part:
         subject = self._subject
         lost = [f"{name} ({reason})" for name, reason in self._unread.items()]
-        limits = list(dict.fromkeys(chain(*(c.sides.limits for c in self._readable()))))
-        summary = f"{count(readable, 'change')} of {printable(subject.base_name)} compared"
+        limits = list(dict.fromkeys(chain(*(change.sides.limits for change in readable))))
+        summary = f"{count(len(readable), 'change')} of {printable(subject.base_name)} compared"
         summary += f" in {count(self._pairs, 'pair')}"
         if subject.left_out:
             summary += f"; {count(subject.left_out, 'older change')} not looked at (the limit)"
@@ -257,7 +241,7 @@ class _Comparison:
         if findings[_MOST:]:
             summary += f"; {len(findings) - _MOST:,} more findings are only counted"
         metrics = {
-            "changes": readable, "pairs": self._pairs, "findings": len(findings),
+            "changes": len(readable), "pairs": self._pairs, "findings": len(findings),
             "not_looked_at": len(lost) + subject.left_out,
             "pairs_not_compared": len(self._unpaired),
         }  # fmt: skip
@@ -268,9 +252,6 @@ class _Comparison:
                                 hint="fetch the whole history: git fetch --unshallow")  # fmt: skip
             return Part.from_error(ID, error)
         return Part(ID, summary, metrics, tuple(ordered), state=None if is_whole else INCOMPLETE)
-
-    def _readable(self) -> list[OpenChange]:
-        return [change for change in self._subject.changes if change.name not in self._unread]
 
 
 def _issues(change: OpenChange) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import takewhile
+
 from rlm_ci.overview.callers import NameUses, word_of
 from rlm_ci.overview.interfaces import names_of
 from rlm_ci.report.overview.changes import CHANGED, MOVED, REMOVED
@@ -11,7 +14,7 @@ from rlm_ci.source.imports.file_lookup import folder_of
 from rlm_ci.source.languages import language
 from rlm_ci.source.outline import outline
 from rlm_ci.source.python.call_arguments import pass_alike
-from rlm_ci.source.uses.references import BY_FOLDER, CALL, MANIFESTS
+from rlm_ci.source.uses.references import BY_FOLDER, CALL, IMPORT, MANIFESTS
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 #: Names of one change that are looked for in another.
 MOST_NAMES = 60
 _FILE = "file"
+#: Parameters that a call may leave out: any number of them, optional ones, those with a default.
+_OPTIONAL = re.compile(
+    r"(?:,?\s*(?:\w+\s+\.\.\.[^(),]+|\.\.\.\w+[^(),]*|\w+\?:[^(),]+|\w+[^(),=]*=[^(),]+))+,?\s*"
+)
 #: Languages whose imports lead to files.
 _BY_FILE = frozenset(LANGUAGES) - BY_FOLDER
 
@@ -93,7 +100,8 @@ def _broken_names(
     ]
     uses = NameUses(user.backwards, queries)
     for (row, definer), all_uses in zip(rows, uses.edited_uses(), strict=True):
-        references: Sequence[Reference] = all_uses
+        references: Sequence[Reference]
+        references = [use for use in all_uses if not _is_of_another(use, row, definer)]
         if row.change == CHANGED and references:
             references = _misfits(references, row, definer, change, user)
         if references:
@@ -108,22 +116,43 @@ def _misfits(
     references: Sequence[Reference], row: NameChange, definer: str, change: OpenChange,
     user: OpenChange,
 ) -> Sequence[Reference]:  # fmt: skip
-    """Those without calls in Python that pass the same to both versions of what they call."""
+    """Those without calls that both versions of what they call take."""
     word, last = word_of(row.name), row.name.rpartition(".")[2]
     if word != last:  # a constructor: ``isinstance`` and annotations do not mind
         references = [use for use in references if use.kind == CALL]
-    versions = []
-    for path, old in ((definer, True), (row.path, False)):
-        names = names_of(path, change.sides.fetch(path, old=old)).names
-        python = names[row.name].python if row.name in names else None
-        if python is None or python.parameters is None:
-            return references
-        versions.append(python.parameters)
+    both = [
+        names_of(path, change.sides.fetch(path, old=old)).names.get(row.name)
+        for path, old in ((definer, True), (row.path, False))
+    ]
+    signatures = [name.signature if name else "" for name in both]
+    if _has_more_optional(*signatures):
+        return [use for use in references if use.kind not in (CALL, IMPORT)]
+    pythons = [name.python if name else None for name in both]
+    versions = [python.parameters for python in pythons if python and python.parameters]
+    if len(versions) < len(pythons):
+        return references
     return [
         use
         for use in references
         if not pass_alike(user.sides.fetch(use.path, old=False) or b"", use.line, word, versions)
     ]
+
+
+def _has_more_optional(old: str, new: str) -> bool:
+    """Whether a signature has optional parameters behind all others, and nothing else is new."""
+    start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+    behind = old[start:]
+    inserted = new[start : len(new) - len(behind)]
+    return behind[:1] == ")" and new.endswith(behind) and _OPTIONAL.fullmatch(inserted) is not None
+
+
+def _is_of_another(use: Reference, row: NameChange, definer: str) -> bool:
+    """Whether a line of Go names what its package has by its own name, but of something else."""
+    folder = folder_of(definer)
+    if language(definer) != "Go" or "." in row.name or folder_of(use.path) != folder:
+        return False
+    pattern = rf"(?<![\w.]){row.name}\b|\b{folder.rpartition('/')[2]}\.{row.name}\b"
+    return re.search(pattern, use.text) is None
 
 
 def _broken_imports(change: OpenChange, user: OpenChange) -> Iterator[BrokenUse]:

@@ -190,6 +190,41 @@ def test_the_same_name_in_one_file(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("files", "old", "new", "use", "is_broken"),
+    [
+        (GO, "s string)", "s string, more ...int)", {"main.go": GO_USE}, False),
+        (GO, "s string)", "s string, more int)", {"main.go": GO_USE}, True),
+        (GO, "s string)", "more ...int)", {"main.go": GO_USE}, True),
+        (TS, "text: string)", "text: string, more?: number)", {"src/use.ts": TS_USE}, False),
+        (TS, "text: string)", "text: string, more = 1)", {"src/use.ts": TS_USE}, False),
+        (TS, "text: string)", "text: string, ...more: number[])", {"src/use.ts": TS_USE}, False),
+        (TS, "text: string)", "text: string, more: number)", {"src/use.ts": TS_USE}, True),
+        (TS, "text: string)", "more = 1, text: string)", {"src/use.ts": TS_USE}, True),
+    ],
+)
+def test_parameters_that_a_call_may_leave_out_break_none(
+    tmp_path: Path, files: dict[str, str], old: str, new: str, use: dict[str, str], *,
+    is_broken: bool,
+) -> None:  # fmt: skip
+    (path,) = (name for name in files if name.rpartition("/")[2].startswith("text."))
+    one = {path: files[path].replace(old, new)}
+    messages = shop(tmp_path, files).sides(one=one, two=use)
+    assert bool(messages) is is_broken, messages
+
+
+def test_a_method_of_go_called_as_a_function_is_no_use_of_it(tmp_path: Path) -> None:
+    text = GO["text/text.go"] + "\ntype two struct{}\n\nvar Two two\n\n"
+    text += "func (two) Parse(s string) string { return s }\n"
+    files = GO | {"text/text.go": text}
+    one = {"text/text.go": text.replace("func Parse(s string", "func Parse(s string, n int")}
+    method = {"text/use.go": 'package text\n\nvar parsed = Two.Parse("a")\n'}
+    assert shop(tmp_path / "method", files).sides(one=one, two=method) == []
+    function = {"text/use.go": 'package text\n\nvar parsed = Two.Parse(Parse("a"))\n'}
+    (message,) = shop(tmp_path / "function", files).sides(one=one, two=function)
+    assert "changes `Parse` (text/text.go:3; " in message
+
+
 def test_the_same_name_in_two_files_of_a_package_of_go(tmp_path: Path) -> None:
     body = "package text\n\nfunc Slug(s string) string {\n\treturn s\n}\n"
     messages = shop(tmp_path, GO).sides(one={"text/a.go": body}, two={"text/b.go": body})
