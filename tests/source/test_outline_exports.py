@@ -6,7 +6,7 @@ import pytest
 
 from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.source.outline import outline
-from rlm_ci.wiki.facts.other_notes import other_notes
+from rlm_ci.wiki.facts.note import other_notes
 
 
 def public(path: str, source: str) -> list[str]:

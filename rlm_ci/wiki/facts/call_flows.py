@@ -282,14 +282,6 @@ class CallFlow(Value):
     left: int = 0
 
 
-class _FlowKey(Row):
-    """What a definition is known by in a flow."""
-
-    path: str
-    line: int
-    name: str
-
-
 class _Node:
     """A definition in a flow that is still growing."""
 
@@ -310,9 +302,9 @@ class _Growing:
     def __init__(self, starts: tuple[FlowStart, ...]) -> None:
         self.starts = starts
         self.root = _Node(starts[0].at, None)
-        self.known: dict[_FlowKey, _Node] = {_flow_key(self.root.at): self.root}
+        self.known: dict[Definition, _Node] = {self.root.at: self.root}
         self.front = [self.root]
-        self.left: set[_FlowKey] = set()
+        self.left: set[Definition] = set()
 
 
 class CallFlows:
@@ -331,8 +323,8 @@ class CallFlows:
         self.read = read
         self._calls: dict[str, FileCalls] = {}
         self._branches: dict[str, tuple[Branch, ...]] = {}
-        self._apart: set[tuple[_FlowKey, _FlowKey]] = set()
-        self._bodies: dict[_FlowKey, tuple[list[FlowCall], tuple[RaiseSite, ...], int]] = {}
+        self._apart: set[tuple[Definition, Definition]] = set()
+        self._bodies: dict[Definition, tuple[list[FlowCall], tuple[RaiseSite, ...], int]] = {}
 
     def _file(self, path: str) -> FileCalls:
         self._load([path])
@@ -344,15 +336,15 @@ class CallFlows:
         Public names that lead no further than to a second step come last. Starts at one
         definition are one flow; what only calls the start of another is left out.
         """
-        groups: dict[_FlowKey, list[FlowStart]] = {}
+        groups: dict[Definition, list[FlowStart]] = {}
         for start in starts:
-            groups.setdefault(_flow_key(start.at), []).append(start)
+            groups.setdefault(start.at, []).append(start)
         growing = [_Growing(tuple(inner)) for inner in groups.values()]
         for level in range(DEEPEST + 1):
             self._load({node.at.path for flow in growing for node in flow.front})
             for flow in growing:
                 self._grow(flow, is_last=level == DEEPEST)
-        heads = {_flow_key(flow.root.at) for flow in growing}
+        heads = {flow.root.at for flow in growing}
         flows = [
             _finished(flow) for flow in growing if flow.root.below and not _leads_on(flow, heads)
         ]
@@ -374,7 +366,7 @@ class CallFlows:
                     continue
                 for name, call in arms.items():
                     target = call.found[0]
-                    self._apart.add((_flow_key(at), _flow_key(target)))
+                    self._apart.add((at, target))
                     title = f"{start.name} {name}" if start.kind == "script" else name
                     row = ("command", title, at.path, call.line, call.line, target, 0, 0)
                     flow_starts.append(FlowStart.of(row))
@@ -413,36 +405,34 @@ class CallFlows:
 
     def _grow(self, flow: _Growing, *, is_last: bool) -> None:
         front, flow.front = flow.front, []
-        callees: dict[_FlowKey, tuple[_Node, FlowCall]] = {}
+        callees: dict[Definition, _Node] = {}
         for node in front:
             node.calls, node.raises, node.outside = self._body(node.at)
             for call in node.calls:
-                if len(call.found) != 1 or (callee := _flow_key(call.found[0])) in flow.known:
+                if len(call.found) != 1 or (callee := call.found[0]) in flow.known:
                     continue
-                if (_flow_key(node.at), callee) in self._apart:
+                if (node.at, callee) in self._apart:
                     node.parted += 1  # which has a flow of its own
                 else:
-                    callees.setdefault(callee, (node, call))
+                    callees.setdefault(callee, node)
         chosen = set() if is_last else self._weighty(callees, STEPS - len(flow.known))
-        for callee, (node, call) in callees.items():
+        for callee, node in callees.items():
             if callee not in chosen:
                 flow.left.add(callee)
                 continue
-            below = _Node(call.found[0], node)
+            below = _Node(callee, node)
             flow.known[callee] = below
             node.below.append(below)
             flow.front.append(below)
 
-    def _weighty(
-        self, callees: Mapping[_FlowKey, tuple[_Node, FlowCall]], room: int
-    ) -> set[_FlowKey]:
+    def _weighty(self, callees: Mapping[Definition, _Node], room: int) -> set[Definition]:
         """Those that are followed: of too many those that do most, half of them of one caller."""
         self._load({callee.path for callee in callees})
-        weights = {callee: self._weight(call.found[0]) for callee, (_, call) in callees.items()}
-        chosen: set[_FlowKey] = set()
+        weights = {callee: self._weight(callee) for callee in callees}
+        chosen: set[Definition] = set()
         taken: dict[int, int] = {}
-        for callee in sorted(callees, key=lambda callee: (-weights[callee], callee)):
-            node = id(callees[callee][0])
+        for callee in sorted(callees, key=lambda callee: (-weights[callee], *_place(callee))):
+            node = id(callees[callee])
             if len(chosen) < room and taken.get(node, 0) < (room + 1) // 2:
                 chosen.add(callee)
                 taken[node] = taken.get(node, 0) + 1
@@ -451,17 +441,16 @@ class CallFlows:
     def _weight(self, at: Definition) -> int:
         """The lines of a definition, and of what it calls: one that hands on counts as that."""
         calls, *_ = self._body(at)
-        below = {_flow_key(call.found[0]): call.found[0] for call in calls if len(call.found) == 1}
-        return sum(map(_length, (at, *below.values())))
+        below = {call.found[0] for call in calls if len(call.found) == 1}
+        return sum(map(_length, (at, *below)))
 
     def _body(self, at: Definition) -> tuple[list[FlowCall], tuple[RaiseSite, ...], int]:
         """What a definition calls and raises, and how many calls lead to nothing of the program."""
-        key = _flow_key(at)
-        if key not in self._bodies:
+        if at not in self._bodies:
             calls, raises = self._inside(at)
             flow_calls, outside = self._resolved(at, calls)
-            self._bodies[key] = flow_calls, raises, outside
-        return self._bodies[key]
+            self._bodies[at] = flow_calls, raises, outside
+        return self._bodies[at]
 
     def _inside(self, at: Definition) -> tuple[list[CallSite], tuple[RaiseSite, ...]]:
         """The calls and raises in the lines of a definition that belong to no other within."""
@@ -486,13 +475,13 @@ class CallFlows:
     def _resolved(self, at: Definition, calls: Iterable[CallSite]) -> tuple[list[FlowCall], int]:
         """The first call of each definition of the program, in order; the number of others."""
         outside = 0
-        seen: dict[tuple[_FlowKey, ...], FlowCall] = {}
+        seen: dict[tuple[Definition, ...], FlowCall] = {}
         inside = [branch for branch in self._branches.get(at.path, ()) if _holds(at, branch)]
         for site in calls:
             targets = self.resolver.targets(at, site)
-            key = tuple(map(_flow_key, targets.definitions))
+            key = targets.definitions
             outside += not key
-            if not key or key == (_flow_key(at),):
+            if not key or key == (at,):
                 continue
             enclosing = around(inside, site.line)
             if key in seen:  # what is around one of them alone is no condition of all
@@ -508,8 +497,8 @@ class CallFlows:
         return list(seen.values()), outside
 
 
-def _flow_key(at: Definition) -> _FlowKey:
-    return _FlowKey.of((at.path, at.symbol.line_start, at.symbol.name))
+def _place(at: Definition) -> tuple[str, int, str]:
+    return at.path, at.symbol.line_start, at.symbol.name
 
 
 def _length(definition: Definition) -> int:
@@ -528,7 +517,7 @@ def _arms(calls: Sequence[FlowCall]) -> dict[str, FlowCall]:
         if name not in arms or _length(arms[name].found[0]) < _length(call.found[0]):
             arms[name] = call
     best = max(groups.values(), key=len, default={})
-    targets = {_flow_key(flow_call.found[0]) for flow_call in best.values()}
+    targets = {flow_call.found[0] for flow_call in best.values()}
     return best if len(targets) == len(best) else {}
 
 
@@ -545,10 +534,10 @@ def _holds(at: Definition, branch: Branch) -> bool:
     return first <= branch.group and branch.line_end <= symbol.line_end
 
 
-def _leads_on(flow: _Growing, heads: set[_FlowKey]) -> bool:
+def _leads_on(flow: _Growing, heads: set[Definition]) -> bool:
     """Whether code at the top of a file does nothing but call the start of another flow."""
     root = flow.root
-    called = {_flow_key(definition) for call in root.calls for definition in call.found}
+    called = {definition for call in root.calls for definition in call.found}
     return root.at.symbol.kind == TOP and len(called) == 1 and called <= heads
 
 
@@ -567,7 +556,7 @@ def _finished(flow: _Growing) -> CallFlow:
 def _step(node: _Node, flow: _Growing) -> FlowStep:
     calls = []
     for call in node.calls:
-        callee = flow.known.get(_flow_key(call.found[0])) if len(call.found) == 1 else None
+        callee = flow.known.get(call.found[0]) if len(call.found) == 1 else None
         calls.append(call.replace(step=callee.number) if callee is not None else call)
     # What has a step of its own is never left out, and else what is longest.
     ranked = sorted(calls, key=lambda flow_call: (not flow_call.step, -_length(flow_call.found[0])))

@@ -15,8 +15,7 @@ from rlm_ci.source.uses.branches import LOOP, around, branches
 from rlm_ci.values import Row
 from rlm_ci.wiki.facts.commands import ProjectCommand, commands, is_document
 from rlm_ci.wiki.facts.dependencies import declared, description, project
-from rlm_ci.wiki.facts.note import EXIT, Chapter, CodeNote, Statement, bounded
-from rlm_ci.wiki.facts.other_notes import other_notes
+from rlm_ci.wiki.facts.note import EXIT, Chapter, CodeNote, Statement, bounded, other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import chapters, heading, introduction, is_readme
 from rlm_ci.wiki.pages.paths import is_test

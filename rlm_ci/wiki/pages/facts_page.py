@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from rlm_ci.recursion.corpus.eligibility import EXCLUDED, OWN
-from rlm_ci.source.grammars import lacking
 from rlm_ci.text.neutralise import code, prose
 from rlm_ci.text.printable import count
 from rlm_ci.wiki.facts.dependencies import is_listed
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
 from rlm_ci.wiki.facts.readme import listed, sentence
-from rlm_ci.wiki.front_page.configuration import environment, settings
-from rlm_ci.wiki.front_page.error_list import error_list, exit_codes
-from rlm_ci.wiki.front_page.parts import drawn_parts, purpose_of_files
+from rlm_ci.wiki.front_page.configuration import environment, error_list, exit_codes, settings
+from rlm_ci.wiki.front_page.overview import drawn_parts, purpose_of_files
 from rlm_ci.wiki.front_page.project_commands import command_table, folder_commands
 from rlm_ci.wiki.pages.layout import ALL, api_size, architecture
-from rlm_ci.wiki.pages.module_page import documenting, entries, starts, summary
+from rlm_ci.wiki.pages.module_page import documenting, entries, starts, summary, unparsed
 from rlm_ci.wiki.pages.paths import folder_of, is_aside, is_beside, is_test, title_of
 
 TYPE_CHECKING = False
@@ -314,17 +312,3 @@ def _omitted(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
             "more": max(0, len(groups[word]) - _OMITTED),
         })  # fmt: skip
     return rows
-
-
-def unparsed(program: Sequence[FileFacts]) -> list[str]:
-    """Languages of the program that nothing here can read, and files that did not parse."""
-    counts: dict[str, int] = {}
-    for facts in program:
-        if facts.outline.state == "unparsed" and facts.outline.lines:
-            counts[facts.outline.language] = counts.get(facts.outline.language, 0) + 1
-    missing = lacking(counts)
-    return [
-        f"{prose(name)} ({count(counts[name], 'file')}"
-        f"{'; its grammar was not installed' if name in missing else ''})"
-        for name in sorted(counts)
-    ]

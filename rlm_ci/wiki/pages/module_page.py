@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import islice
 
 from rlm_ci.source import UNPARSED
+from rlm_ci.source.grammars import lacking
 from rlm_ci.text.neutralise import clip, code, prose
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
@@ -155,6 +156,20 @@ def _languages(files: Sequence[FileFacts]) -> str:
     for file in files:
         counts[file.outline.language] += file.outline.lines
     return prose(listed(sorted(counts, key=lambda name: (-counts[name], name)), 3))
+
+
+def unparsed(program: Sequence[FileFacts]) -> list[str]:
+    """Languages of the program that nothing here can read, and files that did not parse."""
+    counts: dict[str, int] = {}
+    for facts in program:
+        if facts.outline.state == "unparsed" and facts.outline.lines:
+            counts[facts.outline.language] = counts.get(facts.outline.language, 0) + 1
+    missing = lacking(counts)
+    return [
+        f"{prose(name)} ({count(counts[name], 'file')}"
+        f"{'; its grammar was not installed' if name in missing else ''})"
+        for name in sorted(counts)
+    ]
 
 
 def sentence_groups(

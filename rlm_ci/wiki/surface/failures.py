@@ -13,8 +13,16 @@ from contextlib import suppress
 
 from rlm_ci.source.python.names import callee, name_of
 from rlm_ci.source.python.statements import DEFINITIONS, blocks
-from rlm_ci.wiki.facts.note import CAUGHT, CODE_OF, EXIT, LONGEST, MESSAGE, CodeNote, folded
-from rlm_ci.wiki.facts.other_notes import ProgramText
+from rlm_ci.wiki.facts.note import (
+    CAUGHT,
+    CODE_OF,
+    EXIT,
+    LONGEST,
+    MESSAGE,
+    CodeNote,
+    ProgramText,
+    folded,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

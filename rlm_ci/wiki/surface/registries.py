@@ -11,8 +11,7 @@ import re
 
 from rlm_ci.source.python.names import dotted, is_class
 from rlm_ci.source.python.statements import every
-from rlm_ci.wiki.facts.note import REGISTRY, CodeNote
-from rlm_ci.wiki.facts.other_notes import ProgramText
+from rlm_ci.wiki.facts.note import REGISTRY, CodeNote, ProgramText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from rlm_ci.wiki.facts.note import (
     SETTINGS,
     TESTS,
     CodeNote,
+    ProgramText,
     folded,
 )
-from rlm_ci.wiki.facts.other_notes import ProgramText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

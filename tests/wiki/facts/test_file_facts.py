@@ -7,7 +7,7 @@ import pytest
 from rlm_ci.recursion.nodes import LeafTask, LeafText, Node, NodeScope
 from rlm_ci.wiki.facts.dependencies import declared
 from rlm_ci.wiki.facts.file_facts import facts_of, pack, unpack
-from rlm_ci.wiki.facts.other_notes import other_notes
+from rlm_ci.wiki.facts.note import other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import heading, introduction, plain
 from rlm_ci.wiki.objective import analyse
