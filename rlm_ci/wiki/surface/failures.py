@@ -274,8 +274,8 @@ _MESSAGES: Mapping[str, str] = {
     ),
     "Go": r"\b(?P<name>fmt\.Errorf|errors\.(?:New|Errorf|Wrapf?)|log\.(?:Fatal|Error)f?|panic"
     rf"|log(?:Error|Fatal))\((?:\w+,)?\s*{_QUOTED}",
-    "Rust": r"\b(?P<name>anyhow!|bail!|ensure!|panic!|print_error|eprintln!)\(\s*(?:format!\(\s*)?"
-    rf"{_QUOTED}",
+    "Rust": r"(?:\b(?P<name>anyhow!|bail!|ensure!|panic!|print_error|eprintln!)\(\s*"
+    r"(?:format!\(\s*)?|#\[(?P<word>error)\(\s*)\"(?P<text>(?:[^\"\\]|\\.|\\\n){4,400})\"",
     **dict.fromkeys(
         ("Java", "C#", "PHP"), rf"\bnew \\?(?P<name>\w+(?:Error|Exception))\(\s*{_QUOTED_TOO}"
     ),

@@ -226,6 +226,14 @@ _DECLARED: Mapping[str, str] = {
     "Java": r"@(?:Option|Parameter)\("
     r"(?P<annotation>(?:[^()\"]|\"(?:[^\"\\\n]|\\.)*\"|\([^()]*\)){1,900})\)",
 }
+#: How Go imports flags that begin with two dashes under the name of those with one; a default as it
+#: is written, but for one that says nothing, and where help begins that is put together.
+_PFLAG = re.compile(r"\bflag\s+\"[\w./-]*\bpflag\"")
+_LETTER = re.compile(r",\s*\"\w?\"")
+_GO_VALUE = re.compile(
+    r",\s*(?:(?P<value>(?!\"\"|0,)(?:\"[^\"\n]{1,60}\"|-?\d[\w.]*|true))|[^\"\n,]*|\"\")"
+    r",\s*(?:\"(?P<help>[^\"\n]{4,200})\"\s*\+)?"
+)
 _CHAINED = re.compile(r"\.(long|help|env)\(\s*\"((?:[^\"\\]|\\.|\\\n)*)\"")
 _NAMES = re.compile(r"\bnames?\s*=\s*(\{[^{}]*\}|\"[^\"]*\")")
 _MEANT = re.compile(
@@ -292,8 +300,17 @@ def _declared(match: re.Match[str], line: int, text: str) -> Iterator[CodeNote]:
     if groups.get("text"):
         name, hint = groups["text"], groups.get("help") or ""
         if groups.get("set"):
-            name = f"{'-' if groups['set'] == 'flag' else '--'}{name}"
+            is_short = groups["set"] == "flag" and not _PFLAG.search(text)
+            name = f"{'-' if is_short else '--'}{name}"
+            start = match.end("text") + 1
+            letter = _LETTER.match(match.string, start) if "P(" in match[0] else None
+            behind = _GO_VALUE.match(match.string, letter.end() if letter else start)
+            value, begins = behind.group("value", "help") if behind else ("", "")
+            value = "" if value is None or "Func(" in match[0] else value.strip('"')
+            hint = hint or (begins or "").replace("\\n", " ")
             hint = hint or _constant(text, groups.get("constant") or "")
+            yield _note(OPTION, line, "", name, _described(hint, value))
+            return
         yield _note(OPTION, line, "", name, folded(hint, _HELP))
     elif groups.get("word") or groups.get("key") or groups.get("yargs"):
         yield _worded(match, line)
@@ -326,11 +343,19 @@ def _declared(match: re.Match[str], line: int, text: str) -> Iterator[CodeNote]:
             name = f"--{long['name'] or field.replace('_', '-')}"
             help_text = hint["help"] if hint else _documented(text, line)
             value = (default[1] or default[2]) if default else ""
-            parts = (folded(help_text, _HELP), f"(default {folded(value, _NAME)})" if value else "")
-            yield _note(OPTION, line, "", name, " ".join(filter(None, parts)))
+            yield _note(OPTION, line, "", name, _described(help_text, value))
         env = _ENV.search(written)
         if env:
-            yield _note("environment", line, "", f"option {field}, env", env[1] or field.upper())
+            read = f"option {field}, env" + (
+                f", default {default[1] or default[2]}" if default else ""
+            )
+            yield _note("environment", line, "", folded(read, _NAME), env[1] or field.upper())
+
+
+def _described(text: str, value: str) -> str:
+    """The help of an option, with its default if it has one."""
+    parts = (folded(text, _HELP), f"(default {folded(value, _NAME)})" if value else "")
+    return " ".join(filter(None, parts))
 
 
 def _worded(match: re.Match[str], line: int) -> CodeNote:

@@ -576,3 +576,11 @@ def test_a_manifest_describes_its_project(
 )
 def test_a_manifest_without_a_description_says_nothing(text: str) -> None:
     assert facts_of("pyproject.toml", text.encode()).about is None
+
+
+@pytest.mark.parametrize(
+    "line", ["frozen-string-literal: true", "encoding: utf-8", "warn_indent: true"]
+)
+def test_what_a_file_tells_ruby_is_no_documentation(line: str) -> None:
+    text = f"# {line}\n\nmodule Shop\n  class Till\n  end\nend\n"
+    assert facts_of("lib/till.rb", text.encode()).outline.doc == ""

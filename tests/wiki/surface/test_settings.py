@@ -165,9 +165,61 @@ def settings(path: str, text: str) -> list[tuple[str, int, str, str, str]]:
     ]
 
 
+#: Flags of another package under that name, with defaults, and help that is put together.
+PFLAGS = """\
+package a
+
+import (
+	flag "github.com/spf13/pflag"
+)
+
+var (
+	sort  = flag.String("sort", "name", "sort output by: "+strings.Join(ids(), ", "))
+	short = flag.BoolP("human", "h", false, "for people")
+	level = flag.Float64("level", 0.5, "how much is said")
+)
+"""
+#: The usual flags: what says nothing, or is no literal, is no default.
+VALUES = """\
+package a
+
+import "flag"
+
+var (
+	port = flag.Int("port", 8080, "where to listen")
+	rate = flag.Int("rate", 0, "what it costs")
+	file = flag.String("file", defaultName(), "what is read")
+	many = flag.Bool("many", true, "more than one")
+	each = flag.Func("each", "what is done with each", func(s string) error { return nil })
+)
+"""
+DEFAULTS = """\
+struct Opts {
+    #[arg(long = "port", default_value = "80", env = "SHOP_PORT")]
+    port: u16,
+}
+"""
+
+
 @pytest.mark.parametrize(
     ("path", "text", "found"),
     [
+        ("pflags.go", PFLAGS, [
+            ("option", 8, "", "--sort", "sort output by: (default name)"),
+            ("option", 9, "", "--human", "for people"),
+            ("option", 10, "", "--level", "how much is said (default 0.5)"),
+        ]),
+        ("values.go", VALUES, [
+            ("option", 6, "", "-port", "where to listen (default 8080)"),
+            ("option", 7, "", "-rate", "what it costs"),
+            ("option", 8, "", "-file", "what is read"),
+            ("option", 9, "", "-many", "more than one (default true)"),
+            ("option", 10, "", "-each", ""),
+        ]),
+        ("src/defaults.rs", DEFAULTS, [
+            ("environment", 2, "Opts", "option port, env, default 80", "SHOP_PORT"),
+            ("option", 2, "Opts", "--port", "(default 80)"),
+        ]),
         ("shop/cli.py", PYTHON, [
             ("settings", 3, "", "DEFAULT_CONFIG", "RATE, OPEN, HOST"),
             ("configuration file", 8, "Shop.read", "~/.shoprc", ""),
@@ -192,13 +244,13 @@ def settings(path: str, text: str) -> list[tuple[str, int, str, str, str]]:
         ]),
         ("src/env.rs", RUST_ENV, [
             ("configuration keys", 1, "ShopConfig", "ShopConfig", "rate, open"),
-            ("environment", 12, "Opts", "option the_port, env", "SHOP_PORT"),
+            ("environment", 12, "Opts", "option the_port, env, default 80", "SHOP_PORT"),
             ("option", 12, "Opts", "--the-port", "Where to listen, on this machine. (default 80)"),
         ]),
         ("f.go", GO_FLAGS, [
             ("configuration keys", 5, "Config", "Config", "rate, open"),
             ("option", 11, "F", "-host", "where it is"),
-            ("option", 12, "F", "-name", "what it is called"),
+            ("option", 12, "F", "-name", "what it is called (default none)"),
             ("configuration file", 13, "F", ".shop.yml", ""),
         ]),
         ("shop/run.py", TYPER, [

@@ -153,6 +153,12 @@ def test_python_is_read_for_its_messages_and_exit_codes() -> None:
             ("message", 7, "find", "bail!", "no such place"),
             ("exit", 12, "i32.from", "ExitCode::Killed", "130"),
         ]),
+        ("src/errors.rs", ('enum E {\n    #[a]\n    #[error("no route {0}")]\n    Route(String),\n'
+                           '    #[error("no path\nuse `a`")]\n    Path,\n'
+                           "    #[error(transparent)]\n    Io,\n}\n"), [
+            ("message", 3, "E", "error", "no route {0}"),
+            ("message", 5, "E", "error", "no path use `a`"),
+        ]),
         ("a.js", ("function f(options) {\n  if (!passed) {\n    process.exitCode = 1\n  }\n"
                   "  fatalError(options, `no place: ${x}`)\n  console.error('it is lost')\n}\n"), [
             ("exit", 3, "f", "process.exitCode = 1 if !passed", "1"),
