@@ -107,15 +107,20 @@ HOOKS = {ID: {"args": (), "stages": ("pre-push",)}}
 _SET = (
     "preset", "use", "attribution", "trailers", "sign_off", "author", "issue", "issue_label",
 )  # fmt: skip
+_NO_POLICY = "no ai_policy is set"
 #: Findings that are listed one by one.
 _MOST = 20
 
 
 def applies(changes: ChangeSet, options: Settings) -> str | None:
     """Why the check is off: the project has not set a policy, or there is no commit to read."""
-    if all(options.values[f"ai_policy.{name}"] is None for name in _SET):
-        return "no ai_policy is set"
+    if not _is_set(options):
+        return _NO_POLICY
     return "nothing is committed yet" if changes.worktree else None
+
+
+def _is_set(options: Settings) -> bool:
+    return any(options.values[f"ai_policy.{name}"] is not None for name in _SET)
 
 
 def run(
@@ -148,6 +153,8 @@ def run(
         first = findings[0]
         findings.append(first.replace(message=f"and {left:,} more like these", subject="more"))
     summary = f"{_commits(len(messages))}, {len(by_agents):,} of an agent"
+    if not _is_set(options):
+        summary = f"{_NO_POLICY}, so nothing is required: {summary}"
     if changes.authors.is_cut:
         summary += "; older commits are not known: shallow clone"
     if policy.source:

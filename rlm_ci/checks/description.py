@@ -56,6 +56,8 @@ def run(changes: ChangeSet, _options: Settings, _runs: RunStore) -> Part:
     flaws = len(compared.flaws)
     summary = f"{count(compared.confirmed, 'claim')} found in the change"
     summary += f", {count(flaws, 'remark')}" if flaws else ""
+    if not (compared.confirmed or flaws):
+        summary = f"{count(len(descriptions), 'description')} read, without a claim to look up"
     summary += f"; {count(compared.unchecked, 'claim')} not checked" if compared.unchecked else ""
     summary += f"; the messages of {count(left, 'older commit')} not read" if left > 0 else ""
     summary = "; ".join((summary, *compared.notes))

@@ -65,6 +65,7 @@ _PLACES, _MOST = 20, 20
 #: Paths that a message names.
 _NAMED = 5
 _INDEX_LIMIT = 4 << 20
+_NO_RULE = "no [[scope]] is set, and no task names its paths"
 
 
 def applies(changes: ChangeSet, options: Settings) -> str | None:
@@ -74,7 +75,7 @@ def applies(changes: ChangeSet, options: Settings) -> str | None:
             return None
     except ConfigError as error:  # the delegation guard fails on such an index
         return str(error)
-    return "no [[scope]] is set, and no task names its paths"
+    return _NO_RULE
 
 
 def run(
@@ -249,6 +250,8 @@ def _outside(patterns: Sequence[str], paths: Sequence[str], options: Settings) -
 def _summary(paths: int, rules: int, findings: Sequence[Finding], *, queried: bool) -> str:
     what = "may be touched" if queried else "within scope"
     words = f"{count(paths, 'path')} {what}, by {count(rules, 'rule')}"
+    if not rules:
+        return f"{_NO_RULE}: {count(paths, 'path')} not judged"
     return f"{count(len(findings), 'rule')} broken by {count(paths, 'path')}" if findings else words
 
 

@@ -105,6 +105,11 @@ def test_the_summary_names_the_source_of_a_preset(repo: GitRepo) -> None:
     assert part.summary.startswith("1 commit, 1 of an agent; policy: https://docs.kernel.org/")
 
 
+def test_a_project_without_a_policy_is_not_said_to_be_within_it(repo: GitRepo) -> None:
+    part = judge(repo, f"Sell\n\n{ASSISTED}", {})
+    assert part.summary.startswith("no ai_policy is set, so nothing is required: 1 commit, 1 of")
+
+
 ACCEPTED = {"issue": "accepted"}
 CLOSES = f"Sell\n\nCloses #12\n\n{ASSISTED}"
 

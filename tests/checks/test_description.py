@@ -196,6 +196,11 @@ def test_the_messages_of_the_change_itself_show_no_habit(shop: GitRepo) -> None:
     assert found.rule == "description/placeholder"
 
 
+def test_messages_without_a_claim_are_said_to_have_none(shop: GitRepo) -> None:
+    shop.write("README.md", "# The shop\n").commit("Sell on Sundays")
+    assert judge(last_commits(shop)).summary == "1 description read, without a claim to look up"
+
+
 def test_a_package_is_said_on_a_pull_request_and_counted_in_a_commit(shop: GitRepo) -> None:
     shop.write("pyproject.toml", MANIFEST % '"left-pad>=1"').commit("Sell on Sundays")
     part = judge(last_commits(shop))

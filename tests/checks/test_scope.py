@@ -80,6 +80,12 @@ def test_an_agent_may_not_touch_what_is_a_persons(shop: GitRepo) -> None:
     assert conditions(judge(worktree(shop), [{**CI, "who": "all"}], {})) == ["person"]
 
 
+def test_a_project_without_rules_is_not_said_to_be_within_them(shop: GitRepo) -> None:
+    shop.write("shop/cart.py", "x = 1\n")
+    summary = judge(worktree(shop), []).summary
+    assert summary.startswith("no [[scope]] is set, and no task names its paths: 1 path not judged")
+
+
 def test_an_untracked_file_is_touched(shop: GitRepo) -> None:
     shop.write(".github/workflows/new.yml", "on: push\n")
     assert conditions(judge(worktree(shop), [CI])) == ["person"]
