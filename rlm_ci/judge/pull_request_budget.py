@@ -30,13 +30,14 @@ _KEY = "budget.pull_request_usd"
 class PullRequestBudget(Value):
     """USD that all runs may spend, and that earlier ones have; ``doubt`` is why that is not known.
 
-    ``note`` is what else to know of what was spent. ``stops``: once it is spent, a run ends as
-    incomplete; else the checks go on alone.
+    ``way_on`` is what to do about it, ``note`` what else to know of what was spent. ``stops``: once
+    it is spent, a run ends as incomplete; else the checks go on alone.
     """
 
     limit: float
     spent: float = 0.0
     doubt: str = ""
+    way_on: str = ""
     note: str = ""
     stops: bool = False
 
@@ -60,7 +61,7 @@ class PullRequestBudget(Value):
         )
         if self.doubt:
             text = f"what earlier runs have spent is not known: {self.doubt}"
-            way_on = f"delete the summary comment: the check runs are counted too; or unset {_KEY}"
+            way_on = f"{self.way_on}; or unset {_KEY}"
         message = f"no model is asked: {printable(text)}"
         finding = Finding(f"{PART}/pull-request", RULES["pull-request"], message, hint=way_on)
         return Part(PART, text, metrics, (finding,), INCOMPLETE if self.stops else None)
@@ -72,16 +73,21 @@ def read(
     """The budget of the pull request ``to``, None if this run posts nothing on it."""
     budget = PullRequestBudget(limit, stops=stops)
     if to is None:
-        return budget.replace(doubt="this run posts no summary comment that could say it")
+        doubt = "this run posts nothing that could say it to the next one"
+        return budget.replace(doubt=doubt, way_on="let it post, with a token")
     from rlm_ci.github.posting import check_run, summary_comment
 
     client = way.client()
     try:
         login, comments = summary_comment.written_states(client, to)
     except RlmCiError as error:
-        return budget.replace(doubt=f"the summary comments cannot be read: {error}")
+        doubt = f"the summary comments cannot be read: {error}"
+        return budget.replace(doubt=doubt, way_on=printable(error.hint or "run it again later"))
     if not all(comment.all for comment in comments):
-        return budget.replace(doubt="the state of a summary comment cannot be read")
+        return budget.replace(
+            doubt="the state of a summary comment cannot be read",
+            way_on="delete the summary comment: the check runs are counted too",
+        )
     try:
         on_commits, unread = check_run.states_of(client, to, login), ""
     except RlmCiError as error:

@@ -148,7 +148,16 @@ def test_state_of_another_pull_request_says_nothing(stage: Stage) -> None:
     state = summary_comment.checkpoint_of(comment.body)
     assert state
     comment.body = state.replace(number=NUMBER + 1, cost_usd=0.0).marker()
-    assert "state of a summary comment cannot be read" in read(stage).doubt
+    budget = read(stage)
+    assert "state of a summary comment cannot be read" in budget.doubt
+    assert "delete the summary comment" in budget.way_on
+
+
+def test_a_run_that_posts_nothing_is_told_to_post(stage: Stage) -> None:
+    session = GitHubSession(Access(BOT), stage.client_of(BOT))
+    (finding,) = pull_request_budget.read(10.0, None, session, stops=False).part().findings
+    assert "posts nothing that could say it" in finding.message
+    assert finding.hint == "let it post, with a token; or unset budget.pull_request_usd"
 
 
 def test_a_history_of_many_edits_is_read_to_its_end(stage: Stage) -> None:

@@ -237,10 +237,11 @@ def _budget(
     way: GitHubSession,
     commanded: GitHubSession | None,
 ) -> PullRequestBudget | None:
-    """What is left for this pull request; None if no limit is set, or it is about no other."""
+    """What is left for this pull request; None without a limit, a model or a pull request."""
     settings, changes = judgement.settings, judgement.changes
     limit = settings.budget.pull_request_usd
-    if limit is None or not changes or changes[0].pull_request is None:
+    asks = bool(settings.model) or settings.fix
+    if limit is None or not asks or not changes or changes[0].pull_request is None:
         return None
     from rlm_ci.judge import pull_request_budget
 
