@@ -39,6 +39,7 @@ UNREACHED = "passes with each of its claims made to fail: it reaches none of the
 SWALLOWED = "passes with each of its claims made to fail: it catches their failure"
 SELF = "compares what the code gives with itself, and passes whatever that is"
 MOCKED = "calls nothing of the project, and claims what its mocks give"
+ALONE = "uses nothing of the project"
 NO_TIME = "the time limit was reached"
 FEW_LINES = f"at most {MOST_LINES} lines are broken"
 
@@ -182,11 +183,9 @@ class Bite:
         """The tests that pass although each of their claims fails, or are tautologies."""
         signs = self._signs()
         results = [
-            HollowTest(test, SELF)
+            HollowTest(test, why)
             for test in self._judged
-            if (sign := signs.get(test.key))
-            and not sign.is_of_equality
-            and 0 < sign.claims == sign.tautologies
+            if (sign := signs.get(test.key)) and (why := _why_by_text(sign))
         ]
         contents = {test.path: self._content(test.path) for test in self._judged}
         texts, keys = hollow_claims.failing(contents, self._judged, SystemRandom())
@@ -290,6 +289,15 @@ class Bite:
             if run.states.get(test.key) == PASSED
             and (why := _why(events.get(test.key, set()), signs.get(test.key)))
         ]
+
+
+def _why_by_text(sign: TextSigns) -> str:
+    """Why a test is hollow whatever happens when it runs; "" where it may be none."""
+    if not sign.claims:
+        return ""
+    if sign.claims == sign.tautologies and not sign.is_of_equality:
+        return SELF
+    return (MOCKED if sign.has_mocks else ALONE) if sign.is_alone else ""
 
 
 def _why(events: Collection[str], sign: TextSigns | None) -> str:

@@ -10,6 +10,7 @@ from rlm_ci.canary.forms import REACHED, UnparsableError
 from rlm_ci.canary.splicing import Edit, encoded, rooted, spliced
 from rlm_ci.source.grammars import named_children
 from rlm_ci.source.languages import language
+from rlm_ci.trials.standing_alone import uses_project
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -43,8 +44,12 @@ _EQUAL_CALLS = re.compile(
 _MADE = re.compile(r"(?:\w+\.)*(?:[A-Z]\w*|new[A-Z]\w*)\(")
 _MADE_IN_GO = re.compile(r"&|(?:\w+\.)*New\w*\(")
 _BINDINGS = frozenset((
-    "assignment", "variable_declarator", "short_var_declaration", "let_declaration",
+    "assignment", "variable_declarator", "short_var_declaration", "let_declaration", "var_spec",
 ))  # fmt: skip
+#: What compares alike by itself, of so many characters, and what no code decides.
+_LONGEST = 400
+_ALIKE = re.compile(r"(.+?)={2,3}\1")
+_CONSTANT = re.compile(r"[\d.()+*/%-]+|true|false|True|False|'[^']*'|\"[^\"]*\"")
 #: Claims of a test that are compared.
 _MOST = 300
 #: How many names are followed to what they stand for.
@@ -58,10 +63,13 @@ _CLAIMS = {
         r"assert\b|self\.(?:assert\w+|fail)\(|(?:with )?pytest\.(?:raises|warns|fail)"
         r"|\w+\.assert_\w+\(|np\.testing\.|with self\.assert"
     ),
-    "Go": re.compile(r"(?:assert|require)\.\w+\(|if\b[^{]*\{[^}]*\.(?:Error|Fatal|Fail)"),
+    "Go": re.compile(r"(?:assert|require)\.\w+\(|if\b[^{]*\{(?s:.*?)\.(?:Error|Fatal|Fail)"),
     "Rust": re.compile(r"(?:debug_)?assert\w*!|panic!"),
 }  # fmt: skip
 _SCRIPTS = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
+#: Tests of types, which only a compiler runs.
+_TYPED = (".ts", ".mts", ".cts", ".tsx")
+_OF_TYPES = re.compile(r"(?i)\btypes?\b|@ts-|expectType|assertType|\bsatisfies\b")
 _SCRIPT = re.compile(r"(?:await )?(?:expect|assert)\b|t\.\w+\(")
 _HOLDERS = frozenset((
     "expression_statement", "assert_statement", "with_statement", "if_statement",
@@ -70,13 +78,17 @@ _HOLDERS = frozenset((
 
 
 class TextSigns(Value):
-    """What the text of a test says: so many ``claims``, and of these so many ``tautologies``."""
+    """What the text of a test says: so many ``claims``, and of these so many ``tautologies``.
+
+    ``is_alone``: it uses nothing of the project (not known of Python).
+    """
 
     claims: int = 0
     tautologies: int = 0
     has_mocks: bool = False
     has_handler: bool = False
     is_of_equality: bool = False
+    is_alone: bool = False
 
 
 def signs(path: str, content: bytes, tests: Sequence[TouchedTest]) -> dict[str, TextSigns]:
@@ -91,12 +103,14 @@ def signs(path: str, content: bytes, tests: Sequence[TouchedTest]) -> dict[str, 
         inside = _inside(nodes, test)
         claims = _claims(inside, path)
         values = _values(inside)
+        is_of_types = path.endswith(_TYPED) and bool(_OF_TYPES.search(f"{test.name}\n{test.text}"))
         by_name[test.name] = TextSigns(
             len(claims),
             sum(_is_tautology(node, values, path) for node in claims[:_MOST]),
             _MOCKS.search(test.text) is not None,
             _HANDLER.search(test.text) is not None,
-            _is_of_equality(test.name.rpartition("::")[2], claims),
+            is_of_types or _is_of_equality(test.name.rpartition("::")[2], claims),
+            not is_of_types and not uses_project(path, root, inside),
         )
     return by_name
 
@@ -249,10 +263,17 @@ def _is_tautology(claim: Node, values: Mapping[str, list[tuple[int, str]]], path
     if len(sides) != 2:
         return False
     left, right = map(_folded, sides)
+    alike = _ALIKE.fullmatch(left) if len(left) < _LONGEST else None
+    if alike and right in ("true", "True"):
+        left = right = alike[1]
+    if _CONSTANT.fullmatch(left) and _CONSTANT.fullmatch(right):
+        return True
     if (_MADE_IN_GO if path.endswith(".go") else _MADE).match(left):
         return False  # an equality of two objects that are made alike
-    at = claim.start_byte
-    return left == right or _bound_text(left, at, values) == _bound_text(right, at, values)
+    at = claim.end_byte  # what an ``if`` of Go binds in its head counts
+    bound = _bound_text(left, at, values)
+    # What was bound to no call may be another thing since.
+    return left == right or ("(" in bound and bound == _bound_text(right, at, values))
 
 
 def _sides(claim: Node) -> list[str]:
@@ -260,13 +281,19 @@ def _sides(claim: Node) -> list[str]:
     for node in _below(claim):
         if node.type in _BINARY:
             operator = next((text_of(child) for child in node.children if not child.is_named), "")
-            return [text_of(child) for child in named_children(node)] if operator in _EQUALS else []
+            is_equality = operator.startswith("!=") == _is_refused(claim, node)
+            return (
+                [text_of(child) for child in named_children(node)]
+                if is_equality and operator in _EQUALS
+                else []
+            )
         if node.type in ("call", "call_expression"):
             function = node.child_by_field_name("function")
             inner = node.child_by_field_name("arguments")
             if (
                 function is None
                 or inner is None
+                or re.search(r"\.not\b", text_of(function))
                 or not _EQUAL_CALLS.fullmatch(
                     re.sub(r"\(.*\)", "", text_of(function), flags=re.DOTALL)
                 )
@@ -285,11 +312,19 @@ def _sides(claim: Node) -> list[str]:
                 )
             arguments = arguments[1:] if arguments[:1] == ["t"] else arguments
             return arguments[:2]
-        if node.type == "macro_invocation" and text_of(node).startswith(
-            ("assert_eq!", "assert_ne!")
-        ):
+        if node.type == "macro_invocation" and text_of(node).startswith("assert_eq!"):
             return _split(text_of(node).partition("!")[2].strip()[1:-1])[:2]
+        if node.type == "macro_invocation" and text_of(node).startswith("assert!"):
+            return [_split(text_of(node).partition("!")[2].strip()[1:-1])[0], "true"]
     return []
+
+
+def _is_refused(claim: Node, node: Node) -> bool:
+    """Whether a comparison that holds makes the test fail, as the condition of an ``if``."""
+    above = node.parent
+    outer = above.parent if above is not None and text_of(above).startswith("(") else None
+    is_opposite = outer is not None and text_of(outer).startswith("!")
+    return (claim.type == "if_statement") != is_opposite
 
 
 def _split(text: str) -> list[str]:

@@ -59,6 +59,20 @@ def test_other_signs() -> None:
     ("x_test.go", "package x\nfunc TestA(t *testing.T) { w := f(1)\nassert.Equal(t, w, f(1)) }", 1),
     ("tests/x.rs", "#[test]\nfn a() { let w = f(1); assert_eq!(f(1), w); }", 1),
     ("tests/x.rs", "#[test]\nfn a() { assert_eq!(f(1), 2); }", 0),
+    ("x.test.js", "test('a', () => { const x = f(1); expect(x === x).toBe(true); });", 1),
+    ("x.test.js", "test('a', () => { f(1); expect(1 + 1).toBe(2); });", 1),
+    ("x.test.js", "test('a', () => { expect(f(1)).not.toBe(f(1)); });", 0),
+    ("x.test.js", "test('a', () => { let n = 0; f(() => n++); expect(n).toBe(0); });", 0),
+    ("x.test.js", "test('a', () => { const b = s.a; s.b = 1; expect(s.a).toBe(b); });", 0),
+    ("x.test.js", "test('a', () => { assert(f(1) !== f(1)); });", 0),
+    ("x_test.go", ("package x\nfunc TestA(t *testing.T) { var w = f(1)\n"
+                  "if g := f(1); g != w { t.Error(g) } }"), 1),
+    ("x_test.go", "package x\nfunc TestA(t *testing.T) { if !(f(1) == f(1)) { t.Fatal() } }", 1),
+    ("x_test.go", "package x\nfunc TestA(t *testing.T) { if f(1) == f(1) { t.Fatal() } }", 0),
+    ("x_test.go", ("package x\nfunc TestA(t *testing.T) {"
+                  " if !reflect.DeepEqual([]int{f(1)}, []int{f(1)}) { t.Fatal() } }"), 1),
+    ("tests/x.rs", "#[test]\nfn a() { let x = f(1); assert!(x == x); }", 1),
+    ("tests/x.rs", "#[test]\nfn a() { assert_ne!(f(1), f(1)); }", 0),
 ])  # fmt: skip
 def test_other_languages(path: str, text: str, tautologies: int) -> None:
     result = sign(path, text)
