@@ -7,6 +7,10 @@ import re
 
 from rlm_ci.source.uses.python_calls import annotated
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 #: What dereferences to its argument, and what a ``?`` or an ``await`` unwraps.
 _POINTERS = frozenset(("Box", "Arc", "Rc", "Ref", "RefMut", "MutexGuard", "RwLockReadGuard"))
 _WRAPPERS = frozenset(("Option", "Result", "Promise", "Awaitable", "Coroutine"))
@@ -16,6 +20,8 @@ _PREFIX = re.compile(r"(?:[&*]+|mut\b|dyn\b|impl\b|readonly\b|final\b|const\b|@\
 _NULLS = re.compile(r"\s*\|\s*(?:null|undefined)\b")
 #: A package before a type of Go.
 _QUALIFIER = re.compile(r"\b\w+\.")
+#: The name of a parameter of Go before its type.
+_GO_NAMED = re.compile(r"(?!(?:chan|func|struct|interface|map)\b)\w+\s+(?=\S)")
 _OPEN, _CLOSE = "([{<", ")]}>"
 
 
@@ -78,24 +84,45 @@ def results(signature: str, name: str) -> str:
     return signature[_past(signature, start) :].strip() if start >= 0 else ""
 
 
-def shape(signature: str, name: str) -> tuple[int, tuple[str, ...]]:
-    """What tells methods of Go of one name apart: how many parameters, and the types it returns."""
+def shape(signature: str, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What tells methods of Go of one name apart: the types that it takes and returns."""
     text = results(signature, name)
     parts = split(text[1:-1]) if text.startswith("(") else [text] if text else []
     types = tuple(_QUALIFIER.sub("", part.rpartition(" ")[2]) for part in parts)
-    return parameters(signature, name)[1], types
+    return _taken(_written_parameters(signature, name) or []), types
+
+
+def _taken(parts: Sequence[str]) -> tuple[str, ...]:
+    """The types of the parameters of Go, which may have names, one type for several of them."""
+    named = [_GO_NAMED.match(part) for part in parts]
+    types: list[str] = []
+    for part, match in zip(reversed(parts), reversed(named), strict=True):
+        written = part[match.end() :] if match else part
+        if not match and any(named):  # a name alone has the type of the next
+            types.append(types[-1] if types else part)
+            continue
+        # Within a function's type names may differ.
+        is_function = written.startswith("func")
+        plain = _QUALIFIER.sub("", written).replace("interface{}", "any")
+        types.append("func" if is_function else plain)
+    return tuple(reversed(types))
 
 
 def parameters(signature: str, name: str) -> tuple[int, int]:
     """The fewest and the most arguments of a function; -1 for no limit."""
-    match = re.search(rf"(?<![\w$]){re.escape(name)}\s*(?=[(<])", signature)
-    start = signature.find("(", match.end() - 1) if match else -1
-    if start < 0:
+    every = _written_parameters(signature, name)
+    if every is None:
         return 0, -1
-    every = split(signature[start + 1 : _past(signature, start) - 1])
     is_open = any("..." in parameter or parameter.startswith("params ") for parameter in every)
     optional = sum("=" in parameter or "?:" in parameter for parameter in every)
     return len(every) - optional - is_open, -1 if is_open else len(every)
+
+
+def _written_parameters(signature: str, name: str) -> list[str] | None:
+    """The parameters as they are written; None for what has no list of them."""
+    match = re.search(rf"(?<![\w$]){re.escape(name)}\s*(?=[(<])", signature)
+    start = signature.find("(", match.end() - 1) if match else -1
+    return split(signature[start + 1 : _past(signature, start) - 1]) if start >= 0 else None
 
 
 def split(text: str) -> list[str]:

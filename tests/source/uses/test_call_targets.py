@@ -353,6 +353,42 @@ def test_only_types_with_methods_of_that_shape_implement_an_interface_of_go() ->
     ]
 
 
+#: Methods of one name and as many parameters, of which only some take what the interface says.
+GO_TAKES = """\
+package a
+
+import "time"
+
+type Report interface {
+	Add(*Result, ...string)
+	Each(a, b int, f func(int) error)
+}
+type Known struct{}
+
+func (k *Known) Add(r *Result, names ...string)           {}
+func (k *Known) Each(a int, b int, f func(x int) error)   {}
+
+type Other struct{}
+
+func (o Other) Add(d time.Duration, names ...string)      {}
+func (o Other) Each(a, b int, f func(int) error)          {}
+
+type Third struct{}
+
+func (t Third) Add(r *Result, names ...string)            {}
+func (t Third) Each(a int, b string, f func(int) error)   {}
+
+func run(r Report) {
+	r.Add(nil)
+}
+"""
+
+
+def test_a_method_of_go_implements_one_that_takes_the_same_types() -> None:
+    files = {"go.mod": "module x\n", "a.go": GO_TAKES}
+    assert resolved(files, "a.go", "run") == ["Report.Add → Report.Add by Known.Add"]
+
+
 def test_a_form_of_a_platform_is_one_of_all() -> None:
     main = "mod a;\nuse crate::a::go;\nfn main() {\n    go();\n}\n"
     both = "#[cfg(unix)]\npub fn go() {}\n#[cfg(windows)]\npub fn go() {}\n"
