@@ -88,7 +88,10 @@ def hollow(
 def _emptied(source: PythonSource, word: str) -> str | None:
     """The text whose functions ask first; None where there is none, or it would be no Python."""
     edits = [
-        edit for node, name in _functions(source.tree) for edit in _asking(source, node, name, word)
+        edit
+        for name, node, is_usual in source.tests.definitions()
+        if is_usual and isinstance(node, Function)
+        for edit in _asking(source, node, name.replace("::", "."), word)
     ]
     if not edits:
         return None
@@ -107,20 +110,6 @@ def _emptied(source: PythonSource, word: str) -> str | None:
     imports = f"import {word} as _{word}{source.newline}"
     edits.append(Edit(start, start, imports))
     return source.edited(edits)
-
-
-def _functions(tree: ast.AST) -> Iterator[tuple[Function, str]]:
-    """The functions that a test may call, each with its name."""
-    waiting: list[tuple[ast.AST, str]] = [(tree, "")]
-    while waiting:
-        node, outer = waiting.pop()
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, Function):
-                yield child, f"{outer}{child.name}"
-            elif isinstance(child, ast.ClassDef):
-                waiting.append((child, f"{outer}{child.name}."))
-            elif isinstance(child, ast.stmt):
-                waiting.append((child, outer))
 
 
 def _asking(source: PythonSource, node: Function, name: str, word: str) -> Iterator[Edit]:

@@ -11,7 +11,6 @@ import ast
 import re
 
 from rlm_ci.canary.forms import FAR, NEAR, PART, STYLE, UNUSED, token
-from rlm_ci.canary.python.claims import CALL, HELPER, call_of, meaning
 from rlm_ci.canary.python.literals import (
     arguments,
     far,
@@ -25,6 +24,7 @@ from rlm_ci.canary.python.literals import (
     resized,
     restyled,
 )
+from rlm_ci.source.python.claims import CALL, HELPER, call_of, meaning
 from rlm_ci.source.python.names import callee
 from rlm_ci.values import Value
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from random import Random
 
-    from rlm_ci.canary.python.claims import PythonClaim
     from rlm_ci.canary.python.source import PythonSource
+    from rlm_ci.source.python.claims import PythonClaim
 
     #: A text in place of an operand, perhaps by the name of that.
     _Text = str | Callable[[str], str]

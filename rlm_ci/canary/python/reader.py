@@ -5,21 +5,16 @@ from __future__ import annotations
 import ast
 import re
 
-from rlm_ci.canary import forms
+from rlm_ci.canary import forms, near
 from rlm_ci.canary.forms import ChangedTest, ChangedText, FoundTest, UnparsableError
 from rlm_ci.canary.python.alterations import HELPERS, ClaimQuestions
-from rlm_ci.canary.python.claims import (
-    BLOCK,
-    HELPER,
-    SHUT,
-    PythonClaim,
-    claims_of,
-    helpers_of,
-    statements,
-)
-from rlm_ci.canary.python.source import COMPOUND, PAD, PythonSource, first_of, scopes
+from rlm_ci.canary.python.source import PAD, PythonSource, first_of
 from rlm_ci.canary.python.writing import ClaimWriter
 from rlm_ci.canary.splicing import Edit
+from rlm_ci.source.python.claims import BLOCK, HELPER, SHUT, PythonClaim, call_of, statements
+from rlm_ci.source.python.names import callee
+from rlm_ci.source.python.statements import COMPOUND
+from rlm_ci.source.python.tests import is_fixture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +22,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from rlm_ci.canary.python.alterations import ClaimQuestion
+    from rlm_ci.source.python.claims import PythonClaims
     from rlm_ci.source.python.names import Function
 
 
@@ -104,7 +100,7 @@ class _Index:
         self._usual: list[tuple[str, Function]] = []
         self._bases: dict[str, list[str]] = {}
         mixins: set[str] = set()
-        for name, node, usual in scopes(source.tree):
+        for name, node, is_usual in source.tests.definitions():
             if isinstance(node, ast.ClassDef):
                 base_names = [base.id for base in node.bases if isinstance(base, ast.Name)]
                 self._bases.setdefault(name, []).extend(base_names)
@@ -112,7 +108,7 @@ class _Index:
                     mixins.add(name)
                 continue
             self._all.setdefault(name, []).append(node)
-            if usual and node.name.startswith("test") and not _is_fixture(node):
+            if is_usual and node.name.startswith("test") and not is_fixture(node):
                 self._usual.append((name, node))
         self._usual = [test for each in self._usual for test in self._as_run(*each, mixins)]
 
@@ -146,9 +142,16 @@ class _Index:
         return [node for node in self._all.get(shorter, ()) if node.decorator_list]
 
 
-def _is_fixture(node: Function) -> bool:
-    nodes = [mark.func if isinstance(mark, ast.Call) else mark for mark in node.decorator_list]
-    return any("fixture" in (getattr(mark, "attr", ""), getattr(mark, "id", "")) for mark in nodes)
+def _helpers(test: Function, claims: PythonClaims) -> list[PythonClaim]:
+    """The calls of a test that may judge by themselves, its claims apart."""
+    claimed = {id(claim.node) for claim in claims.all}
+    last = test.body[-1] if not claims.all else None
+    return [
+        PythonClaim(node, HELPER, shield)
+        for node, shield in statements(test)
+        if shield < SHUT and id(node) not in claimed and (call := call_of(node)) is not None
+        if node is last or near.HELPER.match(callee(call).lstrip("_"))
+    ]
 
 
 class _Change:
@@ -157,7 +160,7 @@ class _Change:
     ) -> None:
         self._source = source
         self._test = test
-        self._claims = claims_of(test)
+        self._claims = source.tests.claims(test)
         self._token = forms.token(chance)
         self._chance = chance
         self._blank = source.blank_lines(test.end_lineno or 0)
@@ -221,7 +224,7 @@ class _Change:
         questions = ClaimQuestions(self._source, self._chance, helpers, is_nearly=is_nearly)
         claims = list(self._claims.all)
         if is_nearly:
-            claims += helpers_of(self._test, self._claims)
+            claims += _helpers(self._test, self._claims)
         queries = []
         for claim in claims:
             is_alone = self._source.alone(claim.node)

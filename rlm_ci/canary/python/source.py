@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import bisect
 import itertools
 import re
@@ -10,20 +9,15 @@ import warnings
 
 from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.splicing import Edit, encoded, spliced
-from rlm_ci.source.python.names import Function
-from rlm_ci.source.python.statements import DEFINITIONS, blocks
+from rlm_ci.source.python import tests
 from rlm_ci.source.python.syntax import parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    import ast
+    from collections.abc import Iterable
     from typing import Any
 
-Scope = Function | ast.ClassDef
-COMPOUND = (
-    *DEFINITIONS, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try,
-    ast.TryStar, ast.Match,
-)  # fmt: skip
 #: As the tokenizer counts lines; no other character ends one.
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 _BLANKS = b" \t\x0c"
@@ -44,6 +38,7 @@ class PythonSource:
         if (tree := parsed(text)) is None:
             raise UnparsableError("no Python of this version")
         self.tree, self.raw = tree, text.encode()
+        self.tests = tests.of(tree)
         self._starts = [0, *(match.end() for match in _NEWLINE.finditer(self.raw))]
         #: Functions of this file with names like those of unittest.
         self.own_asserts = {name.decode() for name in _OWN.findall(self.raw)}
@@ -133,18 +128,3 @@ def _compile(text: str) -> None:
 
 def lines(raw: bytes) -> int:
     return sum(1 for _ in _NEWLINE.finditer(raw))
-
-
-def scopes(tree: ast.Module) -> Iterator[tuple[str, Scope, bool]]:
-    """Every function and class, its full name, and whether only classes enclose it."""
-    waiting: list[tuple[ast.stmt, str, bool]] = [(node, "", True) for node in reversed(tree.body)]
-    while waiting:
-        node, before, usual = waiting.pop()
-        inner = before
-        if isinstance(node, DEFINITIONS):
-            inner = f"{before}{node.name}::"
-            yield inner[:-2], node, usual
-            usual = usual and isinstance(node, ast.ClassDef)
-        if isinstance(node, COMPOUND):
-            nodes = [child for block in blocks(node) for child in block]
-            waiting += [(child, inner, usual) for child in reversed(nodes)]

@@ -6,11 +6,12 @@ import ast
 
 from rlm_ci.canary.forms import halves, token
 from rlm_ci.canary.python.alterations import OPERATORS
-from rlm_ci.canary.python.claims import PythonClaim, call_of, kind_of, meaning, raising
 from rlm_ci.canary.python.literals import equal
-from rlm_ci.canary.python.source import COMPOUND, PAD, PythonSource, lines
+from rlm_ci.canary.python.source import PAD, PythonSource, lines
 from rlm_ci.canary.splicing import Edit, encoded
+from rlm_ci.source.python.claims import PythonClaim, call_of, kind_of, meaning, raising
 from rlm_ci.source.python.names import callee
+from rlm_ci.source.python.statements import COMPOUND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

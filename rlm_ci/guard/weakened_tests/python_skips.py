@@ -7,8 +7,9 @@ import re
 from itertools import chain
 
 from rlm_ci.guard.weakened_tests.cases import Skip, has_reason
-from rlm_ci.guard.weakened_tests.python_claims import COMPOUND, is_never, text_of
+from rlm_ci.source.python.claims import is_never, text_of
 from rlm_ci.source.python.names import Function, callee
+from rlm_ci.source.python.statements import BRANCHING, blocks
 from rlm_ci.validators import test_file_names
 
 TYPE_CHECKING = False
@@ -60,9 +61,9 @@ def _skips(body: Iterable[ast.stmt], owner: str, *, in_test: bool = False) -> It
             yield from _assigned(node, owner)
         elif isinstance(node, ast.Expr | ast.Raise):
             yield from _called(node, owner)
-        elif isinstance(node, COMPOUND) and not _is_main(node) and not is_never(node):
-            inside = [*node.body, *getattr(node, "orelse", ())]
-            inside += [child for part in getattr(node, "handlers", ()) for child in part.body]
+        elif isinstance(node, BRANCHING) and not _is_main(node) and not is_never(node):
+            last = getattr(node, "finalbody", None)  # how a forked process ends
+            inside = chain.from_iterable(block for block in blocks(node) if block is not last)
             for skip in _skips(inside, owner, in_test=in_test):
                 is_ignored = skip.text.startswith(_IGNORED) and isinstance(node, ast.If)
                 yield skip.replace(has_reason=True) if is_ignored else skip
@@ -220,10 +221,10 @@ def _conditional(body: Iterable[ast.stmt]) -> Iterator[tuple[ast.stmt, list[str]
     """The statements that may run, each with the conditions that it stands under."""
     for node in body:
         yield node, []
-        if isinstance(node, COMPOUND) and not is_never(node):
-            outer = [text_of(node.test)] if isinstance(node, ast.If) else []
-            for child, conditions in _conditional(node.body):
-                yield child, [*outer, *conditions]
-            inside = [*getattr(node, "orelse", ()), *getattr(node, "finalbody", ())]
-            inside += [child for part in getattr(node, "handlers", ()) for child in part.body]
-            yield from _conditional(inside)
+        if isinstance(node, BRANCHING) and not is_never(node):
+            for block in blocks(node):
+                outer = list[str]()
+                if isinstance(node, ast.If) and block is node.body:
+                    outer = [text_of(node.test)]
+                for child, conditions in _conditional(block):
+                    yield child, [*outer, *conditions]

@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+#: Statements around others that are no definitions, and with these.
+BRANCHING = (
+    ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar,
+    ast.Match,
+)  # fmt: skip
+COMPOUND = (*DEFINITIONS, *BRANCHING)
 
 
 def ranked(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, bool, ast.stmt | None]]:

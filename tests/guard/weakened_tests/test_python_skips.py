@@ -53,6 +53,7 @@ HONEST = {
     "by system": hook(IGNORE, "if sys.platform == 'win32':", "    return True"),
     "loads more": hook(LOAD, "tests.addTests(DocTestSuite(cart))", "return tests"),
     "a runner": hook("pytest_pyfunc_call(pyfuncitem)", "run(pyfuncitem.obj)", "return True"),
+    "a child ends": hook("test_two()", "try:", "    two()", "finally:", "    os._exit(0)"),
     "a test class": "class TestA:\n    __test__ = True",
     "a reason": "pytest.skip('tests/test_cart.py needs a bank', allow_module_level=True)",
 }  # fmt: skip
