@@ -139,7 +139,7 @@ test-full: system
 		$(TINY_MODEL)/.installed
 	@$(MAKE) --no-print-directory -j2 types suite-full
 
-suite-full: setup $(NODE_STAMP) $(FULL_STAMP)
+suite-full: setup $(VENV)/.compiled $(NODE_STAMP) $(FULL_STAMP)
 	MAKEFLAGS= MFLAGS= $(PYTEST) -m 'full or hypothesis' --hypothesis-profile thorough
 
 generate: setup

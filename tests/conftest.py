@@ -101,7 +101,11 @@ def pytest_pycollect_makeitem(
 
 @pytest.hookimpl(tryfirst=True)  # before pytest sorts out by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test marked ``sample(n)``, all cases but the first n are ``full``."""
+    """Of a test marked ``sample(n)``, all cases but the first n are ``full``.
+
+    Those that are ``long`` begin first: at the end the other workers would wait for them.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     seen: Counter[str] = Counter()
     for item in items:
         mark = item.get_closest_marker("sample")

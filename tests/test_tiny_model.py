@@ -49,6 +49,7 @@ def cheapest(prices: list[float]) -> float:
 )
 
 
+@pytest.mark.long
 def test_a_review_by_a_tiny_model_says_nothing_untrue(
     repo: GitRepo, cli: Cli, tmp_path: Path
 ) -> None:

@@ -178,6 +178,7 @@ def test_aider_mends_and_ends(tmp_path: Path) -> None:
     assert (tmp_path / "repository/calc.py").read_text().endswith("return a + b\n")
 
 
+@pytest.mark.long
 @needs_aider
 def test_a_critic_of_aider_that_gives_no_verdict_accepts_nothing(tmp_path: Path) -> None:
     def script(request: Request) -> str:

@@ -55,6 +55,7 @@ def haystack(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(tmp_path / "repo" / ".runs")
 
 
+@pytest.mark.long
 @pytest.mark.full
 @pytest.mark.timeout(900)
 def test_a_needle_in_a_gigabyte(stage: Asking, haystack: Path) -> None:

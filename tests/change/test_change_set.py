@@ -138,6 +138,7 @@ def test_random_histories(repo: GitRepo, seed: int) -> None:
         assert counted(one) == reference_counts.numstat(repo, parent or EMPTY_TREE, commit)
 
 
+@pytest.mark.long
 @pytest.mark.full
 @pytest.mark.parametrize("builder", [many_files, large_patch])
 def test_large_histories(repo: GitRepo, builder: Callable[[GitRepo], History]) -> None:

@@ -124,6 +124,7 @@ def _has(records: Callable[[], int], number: int) -> bool:
     return records() >= number
 
 
+@pytest.mark.long
 @pytest.mark.full
 def test_killed_anywhere_and_resumed_it_ends_the_same(stage: Stage) -> None:
     stage.llm.script(ANALYSED)

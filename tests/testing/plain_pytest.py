@@ -6,7 +6,9 @@ than to start pytest and to run the tests of a small project.
 
 from __future__ import annotations
 
+import compileall
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -15,12 +17,14 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 _PACKAGES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
+#: Hundreds of modules of Pygments, of which pytest opens two.
+_OTHER_LANGUAGES = re.compile(r"/lexers/(?!__init__|_mapping|diff|python)")
 
 
 @cache
 def programs() -> str:
     """The folder of its ``python``, ``python3`` and ``pytest``; made once in our environment."""
-    environment = Path(sys.prefix) / f"plain-pytest-{distribution('pytest').version}"
+    environment = Path(sys.prefix) / f"compiled-pytest-{distribution('pytest').version}"
     if not environment.exists():
         with tempfile.TemporaryDirectory(dir=sys.prefix) as temporary:
             made = Path(temporary) / environment.name
@@ -49,9 +53,10 @@ def _make(folder: Path, final: Path) -> None:
                 target = packages / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 _link(source, target)
-                if (compiled := _compiled(source)).exists() and not _compiled(target).exists():
-                    _compiled(target).parent.mkdir(exist_ok=True)
-                    _link(compiled, _compiled(target))
+    # Where it is read-only, in the sandbox, each start would compile them anew, and they may come
+    # from where nothing has been compiled yet.
+    if not compileall.compile_dir(packages, quiet=2, rx=_OTHER_LANGUAGES):
+        raise RuntimeError(f"pytest's modules do not compile: {packages}")
     python = Path(os.path.realpath(sys.executable))
     (folder / "pyvenv.cfg").write_text(
         f"home = {python.parent}\ninclude-system-site-packages = false\n"
@@ -63,10 +68,6 @@ def _make(folder: Path, final: Path) -> None:
     script = Path(sys.executable).with_name("pytest").read_text()
     (scripts / "pytest").write_text(script.replace(f"{sys.prefix}/bin/", f"{final}/bin/"))
     (scripts / "pytest").chmod(0o755)
-
-
-def _compiled(source: Path) -> Path:
-    return source.parent / "__pycache__" / f"{source.stem}.{sys.implementation.cache_tag}.pyc"
 
 
 def _link(source: Path, target: Path) -> None:

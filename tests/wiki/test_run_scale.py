@@ -27,6 +27,7 @@ FILES = 20_000
 _ITSELF, _EACH = 40 << 20, 2_200
 
 
+@pytest.mark.long
 @pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
 def test_what_is_held_of_each_file_is_bounded(repo: GitRepo, tmp_path: Path) -> None:

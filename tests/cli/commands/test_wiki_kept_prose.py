@@ -326,6 +326,7 @@ def first_of_each(asked: Asked) -> Answer:
     return Answer(json.dumps({"sentences": rows}), usage=(len(prompt) // 3, 100))
 
 
+@pytest.mark.long
 @pytest.mark.full
 @pytest.mark.parametrize("concurrency", ["1", "8"])
 def test_a_round_that_is_killed_goes_on_with_the_questions_that_it_had(

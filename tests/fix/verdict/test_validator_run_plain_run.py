@@ -126,6 +126,7 @@ def test_a_run_that_ends_within_it_goes_on(stage: Stage, number: signal.Signals)
     assert (resumed.code, stage.source()) == (0, MENDED), resumed
 
 
+@pytest.mark.long
 @pytest.mark.full
 def test_one_that_the_run_has_no_time_for_is_told(stage: Stage) -> None:
     validator = f"sh -c '{PYTEST} || exit; test -n \"$PYTHONDONTWRITEBYTECODE\" || sleep 99'"

@@ -72,6 +72,7 @@ def _of_hunks(text: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.full
 def test_a_review_is_measured_beside_a_plain_prompt(
     llm: ModelServer, cli: Cli, tmp_path: Path

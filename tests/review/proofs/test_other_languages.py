@@ -155,6 +155,7 @@ SHOP = "export const password = (text) => text.slice(text.{}(':') + 1);\n"
 TIMES = "export const times = (a, b) => a + b;\n"
 
 
+@pytest.mark.long
 @pytest.mark.full
 @pytest.mark.parametrize("name", RUNNERS)
 def test_a_runner_with_its_own_settings(tmp_path: Path, name: str) -> None:
