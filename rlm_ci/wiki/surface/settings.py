@@ -48,6 +48,8 @@ _MAYBE_FILE = re.compile(
     rb"[\w-](?:rc|ignore|env|config|\.(?:toml|ini|cfg|conf|ya?ml|properties|json|env\.\w+))[\"']"
     rb"|[\"']\.(?:env|[\w-]+\.(?:[cm]?js|py))[\"']"
 )
+#: Methods whose argument is how a name ends.
+_ENDS = frozenset(("endswith", "removesuffix"))
 _OPTIONS = frozenset(("add_argument", "option"))
 #: Bases and decorators of classes that a configuration is read into.
 _MODELS = frozenset(("BaseModel", "BaseSettings", "TypedDict", "dataclass", "define", "frozen"))
@@ -103,7 +105,7 @@ class _PythonSettings:
                 name = text_of(node)
                 if name and len(name) < _NAME and _IS_FILE.fullmatch(name):
                     self.notes.append(_note(CONFIG_FILE, node.lineno, within, name))
-            elif isinstance(node, ast.Name | ast.expr_context):
+            elif isinstance(node, ast.Name | ast.expr_context) or callee(node) in _ENDS:
                 continue
             self.files(node, inner)
 
@@ -257,6 +259,8 @@ _STRUCTS: Mapping[str, tuple[str, str]] = {
         rf"(?m)^\s*{_OPEN}(\w+)\s*:(?!:)",
     ),
 }
+#: What is before a text with which names end: that is no name of a file.
+_ENDING = re.compile(r"(?i)(?:\bext(?:ension|name)?\b|suffix|ends_?with|end_with\?)[^\"'`]*$")
 #: The name of a file as a whole text.
 _QUOTED = {
     language: re.compile(rf"(?P<quote>[{signs}])(?P<text>{_FILE})(?P=quote)")
@@ -289,7 +293,9 @@ def other_settings(language: str, source: bytes) -> list[CodeNote]:
         notes += (
             _note(CONFIG_FILE, number, "", match["text"])
             for match in _QUOTED[language].finditer(row[:1000])
-            if number not in code.tests and code.is_text(number, row, match.start())
+            if not _ENDING.search(row, 0, match.start())
+            and number not in code.tests
+            and code.is_text(number, row, match.start())
         )
     return notes
 

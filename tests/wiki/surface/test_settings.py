@@ -204,6 +204,17 @@ struct Opts {
 @pytest.mark.parametrize(
     ("path", "text", "found"),
     [
+        # With what a name ends is no name of a file.
+        ("ends.go", ('package a\n\nfunc F() {\n\tif ext == ".gitignore" {\n\t\tread(".gitignore")\n'
+                     '\t\tx = strings.TrimSuffix(base, ".gitignore")\n\t}\n}\n'), [
+            ("configuration file", 5, "F", ".gitignore", ""),
+        ]),
+        ("ends.rb", "def f\n  name.end_with?('.shoprc')\n  read('.shoprc')\nend\n", [
+            ("configuration file", 3, "f", ".shoprc", ""),
+        ]),
+        ("shop/ends.py", "def f(a):\n    if a.endswith('.shoprc'):\n        read('.shoprc')\n", [
+            ("configuration file", 3, "f", ".shoprc", ""),
+        ]),
         ("pflags.go", PFLAGS, [
             ("option", 8, "", "--sort", "sort output by: (default name)"),
             ("option", 9, "", "--human", "for people"),
