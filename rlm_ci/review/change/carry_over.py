@@ -127,9 +127,13 @@ class CarriedReview(Value):
 
     @staticmethod
     def _upgraded(record: Any) -> Any:
-        """With the counts by name, which ``to_dict`` writes in order."""
+        """With the counts by name, which ``to_dict`` writes in order.
+
+        Records of before call the files that a model has yet to read ``asked``.
+        """
         counts = dict(zip(Evidence._fields, record["counts"], strict=True))
-        return {**record, "counts": counts}
+        names = {name: "unread_files" if name == "asked" else name for name in record}
+        return {**{names[name]: value for name, value in record.items()}, "counts": counts}
 
 
 # ── as a text ──
