@@ -95,7 +95,8 @@ _BEHAVIOUR_PREFIXES = frozenset(("feat", "feature", "fix", "bugfix", "hotfix", "
 #: the first words about it.
 _BESIDE_WORDS = (
     r"tests?|testing|ci|docs?|documentation|typos?|typings?|annotations?|types?|hooks?|pre-commit|"
-    r"mypy|ruff|flake8|lint\w*|warnings?|workflow\w*|changelog|readme|coverage|comments?|release|"
+    r"mypy|pyright|ruff|flake8|clippy|\w*lint\w*|(?:static|spell|shell|type)-?check\w*|warnings?|"
+    r"workflow\w*|changelog|readme|coverage|comments?|release|"
     r"c?python|py[23]\w*|pypy\w*|windows|win32|mac ?os|osx|freebsd|android|ios|"
     r"build|badge|copyright|licen[cs]e|example\w*|docstring\w*"
 )

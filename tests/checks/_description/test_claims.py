@@ -111,7 +111,8 @@ def test_a_title_of_behaviour(title: str) -> None:
     "Refactor the cart", "Add tests for the total", "docs: add prices", "test: fix the total",
     "add codespell pre-commit hook", "Fix typo", "Fix mypy errors", "Rename total to sum",
     "fix: formatting, no functional changes", "feat: better type supports (#20)",
-    "fix(types): accept tuples", "fix variable shadowing in py2", "Fix paths on Windows",
+    "fix(types): accept tuples", "fix variable shadowing in py2", "Fix staticcheck errors",
+    "Fix paths on Windows",
     "feat(cart)!: new docs",
 ])  # fmt: skip
 def test_a_title_of_something_else(title: str) -> None:
