@@ -21,6 +21,7 @@ from rlm_ci.pipelines.definition import EPISODE, WITH_GOAL
 from rlm_ci.pipelines.stored_runs import status_in_words
 from rlm_ci.runs import FAILED, IN_PROGRESS, cancel, find, inbox, is_task_id, manifest, new_run_id
 from rlm_ci.runs.run import is_free
+from rlm_ci.system import files
 from rlm_ci.system.process_stream import stream
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
@@ -123,7 +124,7 @@ def _planned(call: Call, arguments: dict[str, Any]) -> _Child:
             hint="write a long text to a file, and name it with env: RLM_CONTEXT_PATH",
         )
     child = _Child(runs, task, new_run_id(time.time()), parent, frozenset())
-    return child.replace(before=frozenset(_names(child.tasks)))
+    return child.replace(before=frozenset(files.names_in(child.tasks)))
 
 
 def _parent(call: Call, arguments: dict[str, Any]) -> FoundRun | None:
@@ -136,13 +137,6 @@ def _parent(call: Call, arguments: dict[str, Any]) -> FoundRun | None:
             return None
     word = arguments.get("parent_manifest_path") or arguments.get("parent_run_id")
     return call.server.find(word, arguments.get("repo")) if word else None
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder), reverse=True)
-    except OSError:
-        return []
 
 
 def _start(
@@ -181,7 +175,7 @@ def _start(
 
 
 def _failed(child: _Child, limit: int, error: str) -> dict[str, Any]:
-    names = _names(child.tasks)
+    names = files.names_in(child.tasks)[::-1]
     new = [name for name in names if name not in child.before]
     others = [*new, *(name for name in names if name in child.before)][:_CANDIDATES]
     candidates = []

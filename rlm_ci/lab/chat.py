@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 
+from rlm_ci.decoding import DecodeError
 from rlm_ci.environments.quoting import quoted, visible
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.runs import is_task_id
@@ -28,7 +29,6 @@ _LIMIT = 16 << 20
 _SUMMARIES, _SHOWN_SUMMARIES, _SUMMARY = 20, 4, 2_500
 #: Characters of a message in a prompt, and in a summary without a model.
 _SAID, _LINE = 4_000, 160
-_TURN = {"timestamp", "user", "assistant", "run_id"}
 COMPACT = (
     "Summarize this part of a conversation for the one who goes on with it. Keep facts, decisions,"
     " names, numbers and open questions. Answer with at most 12 short bullet points."
@@ -41,6 +41,27 @@ class CompactionRules(Value):
     enabled: bool = True
     limit: int = 6
     keep: int = 4
+
+
+class ChatTurn(Value):
+    """A message and its answer, by the run of an episode; it may have more."""
+
+    _ignores = True
+
+    timestamp: str
+    user: str
+    assistant: str
+    run_id: str
+
+
+class ChatRecord(Value):
+    """What the file of a session needs; it has more, for people."""
+
+    _ignores = True
+
+    histories: tuple[ChatTurn, ...]
+    contexts: tuple[str, ...]
+    compacted_summaries: tuple[str, ...]
 
 
 class ChatSession:
@@ -60,15 +81,16 @@ class ChatSession:
     def read(self) -> dict[str, Any] | None:
         """What is kept; None for a session that has not begun. Raises DamagedError."""
         try:
-            record = json.loads(files.read(self._path, _LIMIT))
+            record: dict[str, Any] = json.loads(files.read(self._path, _LIMIT))
+            ChatRecord.from_dict(record)
         except files.UnreadableError as error:
             if error.missing:
                 return None
             raise self._damaged(str(error)) from None
+        except DecodeError as error:
+            raise self._damaged(f"it is not what rlm-ci writes: {error}") from None
         except (ValueError, RecursionError):
             raise self._damaged("it is not JSON") from None
-        if not isinstance(record, dict) or not _is_sound(record):
-            raise self._damaged("it is not what rlm-ci writes")
         return record
 
     def forget(self) -> bool:
@@ -166,15 +188,3 @@ def _dialogue(histories: Sequence[Mapping[str, Any]], room: int) -> str:
 def _line(text: object, room: int) -> str:
     shown = "\n".join(map(visible, str(text).split("\n")))
     return shown if len(shown) <= room else f"{shown[:room]}…"
-
-
-def _is_sound(record: Mapping[str, Any]) -> bool:
-    lists = [record.get(name) for name in ("histories", "contexts", "compacted_summaries")]
-    if not all(isinstance(value, list) for value in lists):
-        return False
-    texts = [*record["contexts"], *record["compacted_summaries"]]
-    for history in record["histories"]:
-        if not isinstance(history, dict) or not history.keys() >= _TURN:
-            return False
-        texts += [history[name] for name in _TURN]
-    return all(isinstance(text, str) for text in texts)

@@ -226,6 +226,14 @@ def is_channel(path: str) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
+def names_in(folder: str) -> list[str]:
+    """What the folder has, in order; nothing where it cannot be listed."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
 def make_folder(path: str, mode: int = 0o777) -> None:
     """Make the folder ``path`` and its parents where they are missing. Raises StorageError."""
     try:

@@ -82,11 +82,7 @@ def mounts(folder: str) -> tuple[Mount, ...]:
 def collect(folder: str) -> list[str]:
     """The lines that the plugin wrote into ``folder``. Never raises."""
     lines: dict[str, None] = {}
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return []
-    for name in names[:_FILES]:
+    for name in files.names_in(folder)[:_FILES]:
         try:
             data = files.read(os.path.join(folder, name), _SIZE)
         except files.UnreadableError:

@@ -59,10 +59,16 @@ def test_a_bad_id_and_a_damaged_session_are_errors(tmp_path: Path) -> None:
     assert not session.forget()
     (tmp_path / "sessions").mkdir()
     wrong_turn = {"histories": [{**turn(1), "user": 5}], "contexts": [], "compacted_summaries": []}
-    texts = ("[]", "{", '{"histories": [1]}', "[" * 100_000, json.dumps(wrong_turn))
-    for text in texts:
+    texts = {
+        "[]": "expected an object, got a list",
+        "{": "it is not JSON",
+        '{"histories": [1]}': r"histories\[0\]: expected an object",
+        "[" * 100_000: "it is not JSON",
+        json.dumps(wrong_turn): r"histories\[0\]\.user: expected a string, got an integer: 5",
+    }
+    for text, why in texts.items():
         (tmp_path / "sessions" / "s.json").write_text(text)
-        with pytest.raises(DamagedError):
+        with pytest.raises(DamagedError, match=why):
             session.read()
     assert session.forget()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+from rlm_ci.decoding import DecodeError
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.lab.bench import metrics
 from rlm_ci.runs import find
@@ -61,6 +62,36 @@ class StoredBenchmark(Value):
         return str(self.record["started_at"]), self.id
 
 
+class ComparedResult(Value):
+    """What a comparison needs of a case; older summaries lack what has a default."""
+
+    _ignores = True
+
+    case_id: str
+    score: float
+    total_reward: float
+    steps: float
+    seconds: float
+    completed: bool
+    cost_usd: float | None = None
+    usage: Mapping[str, Any] = {}
+
+
+class ComparedBenchmark(Value):
+    """What a comparison needs of a summary."""
+
+    _ignores = True
+
+    benchmark_id: str
+    preset: str
+    mode: str
+    model: str
+    started_at: str
+    suite_hash: str
+    suite: Mapping[str, Any]
+    case_results: tuple[ComparedResult, ...]
+
+
 def record(
     head: Mapping[str, Any],
     finished_at: str,
@@ -107,39 +138,13 @@ def read(path: str) -> StoredBenchmark:
         raise _damaged(path, "it is no summary of a benchmark")
     if record.get("version") != VERSION:
         raise _damaged(path, "another version of rlm-ci has written it")
-    wrong = _misfit(record)
-    if wrong:
-        raise _damaged(path, wrong)
-    return StoredBenchmark(path, record)
-
-
-_TEXTS = ("benchmark_id", "preset", "mode", "model", "started_at", "suite_hash")
-_FIGURES = ("score", "total_reward", "steps", "seconds")
-
-
-def _misfit(record: Mapping[str, Any]) -> str:
-    """What a comparison needs and does not find; "" if nothing is missing."""
-    for name in _TEXTS:
-        if not isinstance(record.get(name), str):
-            return f"it has no {name}"
-    if not isinstance(record.get("suite"), dict) or not isinstance(
-        record.get("case_results"), list
-    ):
-        return "it has no suite, or no results"
+    try:
+        ComparedBenchmark.from_dict(record)
+    except DecodeError as error:
+        raise _damaged(path, f"a comparison cannot use it: {error}") from None
     for entry in record["case_results"]:
-        if not isinstance(entry, dict) or not isinstance(entry.get("case_id"), str):
-            return "a result has no case"
-        if not all(type(entry.get(name)) in (int, float) for name in _FIGURES):
-            return "a result lacks a figure"
-        if not isinstance(entry.get("completed"), bool):
-            return "a result does not say whether it was completed"
-        if type(entry.get("cost_usd")) not in (int, float, type(None)):
-            return "a cost is no number"
-        entry.setdefault("usage", {})
-        entry.setdefault("error", "")
-        if not isinstance(entry["usage"], dict):
-            return "a result has no usage"
-    return ""
+        entry |= {"usage": {}, "error": "", **entry}
+    return StoredBenchmark(path, record)
 
 
 def _damaged(path: str, why: str) -> DamagedError:
@@ -165,7 +170,7 @@ def of_store(store: RunStore) -> list[StoredBenchmark]:
 
 def of_folder(folder: str) -> list[StoredBenchmark]:
     """The benchmarks in a folder of them, each in a folder of its own, or a file of its own."""
-    inside = [os.path.join(folder, name) for name in _names(folder)]
+    inside = [os.path.join(folder, name) for name in files.names_in(folder)]
     places = [path if path.endswith(".json") else os.path.join(path, NAME) for path in inside]
     return readable(path for path in places if os.path.isfile(path))
 
@@ -176,7 +181,7 @@ def of_rlm_code(folder: str) -> list[dict[str, Any]]:
     They have no suite, so they are listed only.
     """
     outlines = []
-    for name in sorted(_names(folder), reverse=True):
+    for name in reversed(files.names_in(folder)):
         data = files.read_or_none(os.path.join(folder, name), _LIMIT) or b""
         try:
             record = json.loads(data) if name.endswith(".json") else None
@@ -186,13 +191,6 @@ def of_rlm_code(folder: str) -> list[dict[str, Any]]:
             fields = {key: value for key, value in record.items() if key != "case_results"}
             outlines.append({**fields, "summary_path": os.path.join(folder, name)})
     return outlines
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
 
 
 def choose(

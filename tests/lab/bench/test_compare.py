@@ -210,12 +210,26 @@ def test_a_damaged_summary_is_named_or_left_out(tmp_path: Path, damage: str) -> 
 
 
 def test_a_summary_with_a_figure_of_another_kind_is_damaged(tmp_path: Path) -> None:
-    for change in ({"score": "1"}, {"completed": 1}, {"cost_usd": "x"}, {"case_id": 1}):
+    changes: tuple[dict[str, object], ...] = (
+        {"score": "1"},
+        {"completed": 1},
+        {"cost_usd": "x"},
+        {"case_id": 1},
+    )
+    for change in changes:
+        (name,) = change
         path = stored(tmp_path, "x", "2026-01-01T00:00:00Z", ALL)
         record = dict(summary.read(path).record)
         summary.write(path, {**record, "case_results": [{**ALL[0], **change}]})
-        with pytest.raises(DamagedError):
+        with pytest.raises(DamagedError, match=rf"case_results\[0\]\.{name}: expected "):
             summary.read(path)
+
+
+def test_a_summary_of_before_lacks_the_usage_and_the_error_of_a_case(tmp_path: Path) -> None:
+    path = stored(tmp_path, "x", "2026-01-01T00:00:00Z", ALL)
+    older = {name: ALL[0][name] for name in ALL[0].keys() - {"usage", "error", "cost_usd"}}
+    summary.write(path, {**summary.read(path).record, "case_results": [older]})
+    assert summary.read(path).record["case_results"] == [{**older, "usage": {}, "error": ""}]
 
 
 def test_every_format_has_the_comparison_and_hostile_names_stay_text(tmp_path: Path) -> None:
