@@ -259,7 +259,7 @@ class ReviewJob(RepositoryJob):
         room = room_for_change(limit, agreed.repair, wishes, description)
         onward = options.get("onward") or {}
         described = (onward.get("words") or {}).get("files")
-        files, unread = self.affected_files(agreed.scope), onward.get("asked")
+        files, unread = self.affected_files(agreed.scope), onward.get("unread_files")
         return prompts_of(
             change,
             files,
