@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -381,6 +382,8 @@ REVIEW = {
     "description-differs": Severity.INFO,
     "NAME": Severity.MEDIUM,
 }
+#: Where the rules of the built-in analyzer are weighed.
+RUFF_TABLE = "[This table](../rlm_ci/review/analyzers/ruff.py)"
 SUPPRESS = "Add a [suppression](checks.md#accept-a-finding)."
 
 
@@ -477,7 +480,7 @@ def _rule_table(
     usual = max(actions, key=actions.count)
     usual = usual if actions.count(usual) > 3 else ""
     columns = ["rule", *(["severity"] if has_severity else []), "finds", "do"]
-    yield f"| {' | '.join(columns)} |"
+    yield f"|{'|'.join(columns)}|"
     yield "|---" * len(columns) + "|"
     for name, severity in table.items():
         rule = f"{system}/{name}"
@@ -486,16 +489,15 @@ def _rule_table(
         cells = [f'<a id="{anchor(rule)}"></a>`{rule}`']
         cells += [severity.label] if has_severity else []
         cells += [sentence[0] if sentence else "", "" if row["fix"] == usual else row["fix"]]
-        yield f"| {' | '.join(map(_cell, cells))} |"
+        yield f"|{'|'.join(map(_cell, cells))}|"
     yield ""
     if usual:
         yield from (f"Where `do` is empty: {usual[0].lower()}{usual[1:]}", "")
     if system == "review":
-        yield "The built-in analyzer has these rules of ruff:"
-        yield ""
-        for level in sorted({weight.severity for weight in ruff.WEIGHTS.values()}, reverse=True):
-            codes = (code for code in ruff.rules() if ruff.WEIGHTS[code].severity == level)
-            yield f"- `{level.label}`: {', '.join(codes)}"
+        counts = Counter(weight.severity for weight in ruff.WEIGHTS.values())
+        levels = (f"{counts[level]} `{level.label}`" for level in sorted(counts, reverse=True))
+        yield f"The built-in analyzer has {len(ruff.WEIGHTS)} rules of ruff: {', '.join(levels)}."
+        yield f"{RUFF_TABLE} has each, and `rlm-ci explain review/ruff-CODE` says its severity."
         yield ""
 
 
@@ -605,41 +607,32 @@ TOOLS_HEAD = """\
 # Tools of the MCP server
 
 The tools of `rlm-ci mcp`, with the [modes](delegation.md#modes) that offer them. **Bold** arguments
-are needed. What [the fields](#arguments) mean follows the tools; types and limits are in
-[`schemas/mcp/`](../schemas/mcp/). To get started, read [Delegation](delegation.md).
+are needed. What each field means, its type and its limits are in
+[`schemas/mcp/`](../schemas/mcp/), and the server gives them to its client. To get started, read
+[Delegation](delegation.md).
 
-A tool that refuses or fails answers with `isError` and
+Paths of manifests and files are absolute. A tool that refuses or fails answers with `isError` and
 `{"error": {"code": "path_not_permitted", "message": "...", "where": "...", "hint": "..."}}`. A code
 keeps its name; `where` and `hint` are there if there is more to say.
 """
 
 
 def tools() -> str:
-    """``docs/mcp-tools.md``: each tool with the names of its fields, then each field once."""
+    """``docs/mcp-tools.md``: each tool with the names of its fields."""
     lines = [f"<!-- {NOTICE} -->", TOOLS_HEAD.rstrip()]
-    arguments: dict[tuple[str, str, str], list[str]] = {}
-    answers: dict[tuple[str, str, str], list[str]] = {}
     shown: dict[str, list[str]] = {}  # the fields of the first answer of each tool so far
     for tool in TOOLS:
         wider = DELEGATE_MODES[DELEGATE_MODES.index(tool.mode) :]
-        lines += ["", f"## {tool.name}", "", _plain(tool.description), ""]
+        lines += ["", f"## {tool.name}", "", tool.description.replace("<", "\\<"), ""]
         taken = tool.schema("input")
-        _collect(arguments, tool.name, taken)
         needed = taken.get("required", ())
         names = [f"**`{key}`**" if key in needed else f"`{key}`" for key in taken["properties"]]
         lines.append(f"- Modes: {', '.join(f'`{mode}`' for mode in wider)}.")
         lines.append(f"- Takes {', '.join(names)}.")
         output = tool.schema("output")
         for number, form in enumerate(output.get("oneOf", [output])):
-            _collect(answers, tool.name, form)
             lines.append(f"- {'Or a' if number else 'A'}nswers {_answered(form, shown)}.")
             shown.setdefault(tool.name, list(form["properties"]))
-    lines += ["", "## Arguments", "", *_fields(arguments), "", "## Answers", ""]
-    lines += [
-        "Paths of manifests and files are absolute. Fields that their names do not explain:",
-        "",
-    ]
-    lines += _fields(answers)
     return "\n".join(lines) + "\n"
 
 
@@ -650,40 +643,6 @@ def _answered(form: Mapping[str, Any], shown: Mapping[str, list[str]]) -> str:
     like = max(similar, key=lambda name: len(shown[name]), default="")
     own = [f"`{key}`" for key in keys if key not in shown.get(like, ())]
     return ", ".join([f"as `{like}`", *own] if like else own)
-
-
-def _collect(
-    fields: dict[tuple[str, str, str], list[str]], tool: str, schema: Mapping[str, Any]
-) -> None:
-    """Note which fields the tool has, each with its kind and description."""
-    for key, row in schema["properties"].items():
-        text = _plain(_cell(row.get("description", "")))
-        fields.setdefault((key, _kind(row), text), []).append(tool)
-
-
-def _fields(fields: Mapping[tuple[str, str, str], list[str]]) -> Iterator[str]:
-    """A row for each field with a description or values; two of a name say of which tools."""
-    yield "| | | |"
-    yield "|---|---|---|"
-    names = [key for key, _, _ in fields]
-    for key, kind, text in sorted(fields):
-        if text in ("", "An absolute path.") and "`" not in kind:
-            continue
-        of = ", ".join(f"`{tool}`" for tool in fields[key, kind, text])
-        where = f" ({of})" if names.count(key) > 1 else ""
-        yield f"| `{key}`{where} | {kind} | {text} |"
-
-
-def _plain(text: str) -> str:
-    return text.replace("<", "\\<")
-
-
-def _kind(row: Mapping[str, Any]) -> str:
-    values = row.get("enum") or ([row["const"]] if "const" in row else [])
-    if values:
-        return ", ".join("null" if value is None else f"`{value}`" for value in values)
-    kinds = row.get("type", "any")
-    return " or ".join([kinds] if isinstance(kinds, str) else kinds)
 
 
 def generated() -> dict[Path, str]:

@@ -150,7 +150,7 @@ def test_each_rule_is_told_with_all_that_a_reader_needs() -> None:
 
 
 def test_the_page_has_a_row_for_each_rule() -> None:
-    rows = re.findall(r'^\| <a id="([^"]+)"></a>`([^`]+)` \| (.+) \|$', TEXT, re.MULTILINE)
+    rows = re.findall(r'^\|<a id="([^"]+)"></a>`([^`]+)`\|(.+)\|$', TEXT, re.MULTILINE)
     assert {rule for _, rule, _ in rows} == TITLES
     for mark, rule, cells in rows:
         assert mark == anchor(rule)
