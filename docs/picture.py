@@ -2,11 +2,15 @@
 
 Both are what `rlm-ci pr` wrote for the example of `make demo`. The comment goes through a
 GitHub-flavoured Markdown parser; the page is shown on a desk and on a phone, light and dark. Needs
-Chromium and the dev environment.
+Chromium and the dev environment. `docs/pictures.json` keeps the hashes of what they show, so that
+a test can say when they are stale.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +24,9 @@ TOP = Path(__file__).resolve().parent.parent
 EXAMPLE = TOP / "build" / "demo" / "example"
 COMMENT = EXAMPLE / "comment.md"
 REPORT = EXAMPLE / "report.html"
+#: The hashes of what the pictures show.
+SHOWN = TOP / "docs" / "pictures.json"
+TEMPLATES = ("comment.md.j2", "details.md.j2", "overview.md.j2", "report.html.j2", "review.md.j2")
 #: Width and height in CSS pixels, and how many pixels of the picture are one of them.
 COMMENT_SIZE = (920, 900, 1.5)
 REPORT_SIZES = {"wide": (1280, 1100, 1), "narrow": (400, 1100, 1)}
@@ -74,7 +81,24 @@ def main() -> int:
     for name, size in REPORT_SIZES.items():
         for scheme in SCHEMES:
             draw(chromium, REPORT, f"report-{name}-{scheme}", size, scheme)
+    hashes = {"comment": comment_hash(COMMENT.read_text(encoding="utf-8")), **template_hashes()}
+    SHOWN.write_text(json.dumps(hashes, indent=2) + "\n", encoding="utf-8")
     return 0
+
+
+def comment_hash(comment: str) -> str:
+    """The SHA-256 of the part of the comment that its picture shows, without closed details."""
+    opened = re.sub(r"<details>.*?</details>", "", comment, flags=re.DOTALL)
+    return hashlib.sha256(opened.partition("diff-budget/lines")[0].encode()).hexdigest()
+
+
+def template_hashes() -> dict[str, str]:
+    """The SHA-256 of each template of the pictures, by its path from the top."""
+    paths = [TOP / "templates" / name for name in TEMPLATES]
+    return {
+        path.relative_to(TOP).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in paths
+    }
 
 
 def draw(chromium: str, page: Path, name: str, size: tuple[int, int, float], scheme: str) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from docs import picture
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a script for a POSIX shell")
 
@@ -40,12 +44,28 @@ def take(name):
 """
 
 
+#: What to do where a picture is older than what it shows.
+RENEW = "docs/*.png is stale: make demo && python docs/picture.py"
+
+
 @pytest.fixture
 def demo(tmp_path: Path) -> Path:
     """A copy of examples/ outside any repository, so that nothing is written to this one."""
     examples = tmp_path / "a checkout" / "examples"
     shutil.copytree(Path(__file__).parents[1] / "examples", examples)
     return examples
+
+
+def shown_hashes() -> dict[str, str]:
+    """The hashes of what the pictures of docs/ show."""
+    hashes: dict[str, str] = json.loads(picture.SHOWN.read_text("utf-8"))
+    return hashes
+
+
+def test_the_pictures_show_the_templates_of_today() -> None:
+    hashes = shown_hashes()
+    assert re.fullmatch(r"[0-9a-f]{64}", hashes.pop("comment"))
+    assert picture.template_hashes() == hashes, RENEW
 
 
 def run(demo: Path, programs: Path, *acts: str) -> subprocess.CompletedProcess[str]:
@@ -66,6 +86,8 @@ def test_it_shows_every_rule_and_ends_well(demo: Path) -> None:
     page = demo.parent / "build" / "demo" / "example" / "report.html"
     assert f"As a page:  {page}" in ended.stdout
     assert page.is_file()
+    comment = (page.parent / "comment.md").read_text("utf-8")
+    assert picture.comment_hash(comment) == shown_hashes().pop("comment"), RENEW
     again = run(demo, Path(sys.executable).parent, "example")
     assert again.returncode == 0
     assert again.stdout.partition("\nWhat you saw")[0] in ended.stdout
