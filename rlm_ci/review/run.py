@@ -259,7 +259,8 @@ class ReviewJob(RepositoryJob):
         room = room_for_change(limit, agreed.repair, wishes, description)
         onward = options.get("onward") or {}
         described = (onward.get("words") or {}).get("files")
-        files, unread = self.affected_files(agreed.scope), onward.get("unread_files")
+        files = self.affected_files(agreed.scope)
+        unread = onward.get("unread_files", onward.get("asked"))  # so records of before call it
         return prompts_of(
             change,
             files,
