@@ -214,7 +214,7 @@ class WikiJob(RepositoryJob):
         number = sum(len(document.evidence) for document in documents)
         pages = count(len(documents), "page")
         sentences = sum(len(entry.said) for entry in state.prose.values())
-        prose = Sentences(kept=sentences, doubted=doubted_in(state.prose)).summary()
+        prose = Sentences(retained=sentences, doubted=doubted_in(state.prose)).summary()
         part = Part(
             NAME,
             f"{pages}, nothing new: no file changed",

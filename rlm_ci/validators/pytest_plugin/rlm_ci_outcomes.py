@@ -48,7 +48,7 @@ class _Recorder:
         self.path = os.path.join(settings["folder"], name)
         self.base = _getcwd()
         self.pending: list[str] = []
-        self.told: set[tuple[str, ...]] = set()
+        self.reported: set[tuple[str, ...]] = set()
         self.count = dict.fromkeys(_MOST, 0)
         self.places: dict[str, str] = {}
         self.items: dict[str, tuple[str, str, str]] = {}
@@ -56,7 +56,7 @@ class _Recorder:
 
     def tell(self, kind: str, *row: str) -> None:
         """Write one line, once (but for tests); after the last of its kind ``full``."""
-        if (kind, *row) in self.told:
+        if (kind, *row) in self.reported:
             return
         if kind in _MOST:
             self.count[kind] += 1
@@ -64,7 +64,7 @@ class _Recorder:
                 self.tell("full", kind)
                 return
         if kind != "test":
-            self.told.add((kind, *row))
+            self.reported.add((kind, *row))
         self.pending.append(_encode([kind, *row]) + "\n")
         place = _open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -73,7 +73,7 @@ class _Recorder:
             _close(place)
         del self.pending[:]
 
-    def place(self, path: str) -> str:
+    def relative_path(self, path: str) -> str:
         """A path relative to the root, "" for one outside, and for code of others."""
         if path not in self.places:
             full = path if path.startswith("/") else os.path.join(_getcwd(), path)
@@ -89,7 +89,7 @@ class _Recorder:
 
     def collected(self, item: Any) -> None:
         """Keep where a test is defined, and record the files that hold it."""
-        place = self.place(str(getattr(item, "path", None) or item.fspath))
+        place = self.relative_path(str(getattr(item, "path", None) or item.fspath))
         function = getattr(item, "function", None)
         if function is None:  # a doctest, a file of data, a linter
             self.items[item.nodeid] = place, item.name, ""
@@ -122,7 +122,7 @@ class _Recorder:
         code, name = getattr(function, "__code__", None), getattr(function, "__qualname__", "")
         if not isinstance(code, CodeType) or not isinstance(name, str):
             return None
-        place = self.place(code.co_filename)
+        place = self.relative_path(code.co_filename)
         _, is_local, tail = name.rpartition("<locals>.")
         known = tail.rpartition(".")[2] == short if is_local else "<" not in tail
         return (place, tail.replace(".", "::")) if place and known else None
@@ -132,7 +132,7 @@ class _Recorder:
         if known is None:
             file, _, rest = nodeid.partition("::")
             name, _, case = rest.partition("[")
-            place = self.place(os.path.join(self.base, file)) if file else ""
+            place = self.relative_path(os.path.join(self.base, file)) if file else ""
             known = place, name, case[:-1]
         self.tell("test", *known, state, message)
 
@@ -180,7 +180,7 @@ def pytest_plugin_registered(plugin: Any) -> None:
         if is_this:
             _restore(_RECORDER.settings)
         elif isinstance(file, str) and os.path.basename(file) == "conftest.py":
-            place = _RECORDER.place(file)
+            place = _RECORDER.relative_path(file)
             if place:
                 _RECORDER.tell("conftest", place)
 
@@ -231,7 +231,9 @@ def pytest_collectreport(report: Any) -> None:
     if _RECORDER is not None and report.failed:
         with suppress(Exception):
             _RECORDER.ended(report.nodeid, "failed", _message(report))
-            place = _RECORDER.place(os.path.join(_RECORDER.base, report.nodeid.partition("::")[0]))
+            place = _RECORDER.relative_path(
+                os.path.join(_RECORDER.base, report.nodeid.partition("::")[0])
+            )
             if place.endswith(".py"):
                 _RECORDER.tell("held", place)
 

@@ -243,7 +243,7 @@ _CHOSEN = re.compile(
 
 
 class FlowCall(Value):
-    """A call of a step: ``name``, and ``found``, what it means.
+    """A call of a step: ``name``, and ``definitions``, what it means.
 
     The name is as it is written, with the class of a variable if that is known. Several definitions
     implement ``interface``, or are forms of one function. ``step`` is the number of its step, 0 for
@@ -252,7 +252,7 @@ class FlowCall(Value):
 
     line: int
     name: str
-    found: tuple[Definition, ...]
+    definitions: tuple[Definition, ...]
     interface: Definition | None = None
     step: int = 0
     branches: tuple[Branch, ...] = ()
@@ -302,7 +302,7 @@ class _Growing:
     def __init__(self, starts: tuple[FlowStart, ...]) -> None:
         self.starts = starts
         self.root = _Node(starts[0].at, None)
-        self.known: dict[Definition, _Node] = {self.root.at: self.root}
+        self.nodes: dict[Definition, _Node] = {self.root.at: self.root}
         self.front = [self.root]
         self.left: set[Definition] = set()
 
@@ -358,14 +358,14 @@ class CallFlows:
         flow_starts: list[FlowStart] = []
         for start in starts:
             body = self._read_body(start.at)
-            called = [call.found[0] for call in body if len(call.found) == 1]
+            called = [call.definitions[0] for call in body if len(call.definitions) == 1]
             self._load({at.path for at in called})
             for at in (start.at, *called):
                 arms = _arms(self._read_body(at))
                 if len(arms) < _SEVERAL:
                     continue
                 for name, call in arms.items():
-                    target = call.found[0]
+                    target = call.definitions[0]
                     self._apart.add((at, target))
                     title = f"{start.name} {name}" if start.kind == "script" else name
                     row = ("command", title, at.path, call.line, call.line, target, 0, 0)
@@ -409,19 +409,19 @@ class CallFlows:
         for node in front:
             node.calls, node.raises, node.outside = self._body(node.at)
             for call in node.calls:
-                if len(call.found) != 1 or (callee := call.found[0]) in flow.known:
+                if len(call.definitions) != 1 or (callee := call.definitions[0]) in flow.nodes:
                     continue
                 if (node.at, callee) in self._apart:
                     node.parted += 1  # which has a flow of its own
                 else:
                     callees.setdefault(callee, node)
-        chosen = set() if is_last else self._weighty(callees, STEPS - len(flow.known))
+        chosen = set() if is_last else self._weighty(callees, STEPS - len(flow.nodes))
         for callee, node in callees.items():
             if callee not in chosen:
                 flow.left.add(callee)
                 continue
             below = _Node(callee, node)
-            flow.known[callee] = below
+            flow.nodes[callee] = below
             node.below.append(below)
             flow.front.append(below)
 
@@ -441,7 +441,7 @@ class CallFlows:
     def _weight(self, at: Definition) -> int:
         """The lines of a definition, and of what it calls: one that hands on counts as that."""
         calls, *_ = self._body(at)
-        below = {call.found[0] for call in calls if len(call.found) == 1}
+        below = {call.definitions[0] for call in calls if len(call.definitions) == 1}
         return sum(map(_length, (at, *below)))
 
     def _body(self, at: Definition) -> tuple[list[FlowCall], tuple[RaiseSite, ...], int]:
@@ -511,13 +511,13 @@ def _arms(calls: Sequence[FlowCall]) -> dict[str, FlowCall]:
     for call in calls:
         branch = next((branch for branch in call.branches if branch.kind == ALT), None)
         name = _chosen_name(branch.text) if branch is not None else ""
-        if branch is None or not name or len(call.found) != 1:
+        if branch is None or not name or len(call.definitions) != 1:
             continue
         arms = groups.setdefault(branch.group, {})
-        if name not in arms or _length(arms[name].found[0]) < _length(call.found[0]):
+        if name not in arms or _length(arms[name].definitions[0]) < _length(call.definitions[0]):
             arms[name] = call
     best = max(groups.values(), key=len, default={})
-    targets = {flow_call.found[0] for flow_call in best.values()}
+    targets = {flow_call.definitions[0] for flow_call in best.values()}
     return best if len(targets) == len(best) else {}
 
 
@@ -537,7 +537,7 @@ def _holds(at: Definition, branch: Branch) -> bool:
 def _leads_on(flow: _Growing, heads: set[Definition]) -> bool:
     """Whether code at the top of a file does nothing but call the start of another flow."""
     root = flow.root
-    called = {definition for call in root.calls for definition in call.found}
+    called = {definition for call in root.calls for definition in call.definitions}
     return root.at.symbol.kind == TOP and len(called) == 1 and called <= heads
 
 
@@ -556,10 +556,12 @@ def _finished(flow: _Growing) -> CallFlow:
 def _step(node: _Node, flow: _Growing) -> FlowStep:
     calls = []
     for call in node.calls:
-        callee = flow.known.get(call.found[0]) if len(call.found) == 1 else None
+        callee = flow.nodes.get(call.definitions[0]) if len(call.definitions) == 1 else None
         calls.append(call.replace(step=callee.number) if callee is not None else call)
     # What has a step of its own is never left out, and else what is longest.
-    ranked = sorted(calls, key=lambda flow_call: (not flow_call.step, -_length(flow_call.found[0])))
+    ranked = sorted(
+        calls, key=lambda flow_call: (not flow_call.step, -_length(flow_call.definitions[0]))
+    )
     ranked = ranked[: max(CALLS, len(node.below) + node.parted)]
     shown = [flow_call for flow_call in calls if any(flow_call is chosen for chosen in ranked)]
     return FlowStep(

@@ -42,7 +42,7 @@ class _Task(Value):
     """What can be changed, in ``words``; the lines of the file are where to begin."""
 
     words: str
-    one: FileFacts
+    file_facts: FileFacts
     line_start: int
     line_end: int
     is_told: bool = True
@@ -59,7 +59,7 @@ def routes(world: PageSources) -> list[dict[str, str]]:
     tasks += _of_notes(world, OPTION, "an option of the command line ({} are made there)")
     tasks += _of_notes(world, "environment", "an environment variable ({} are read there)")
     tasks += _of_notes(world, EXIT, "with which code it ends ({} codes are named there)")
-    paths = {task.one.path for task in tasks}
+    paths = {task.file_facts.path for task in tasks}
     order = sorted(world.program, key=lambda facts: (-_weight(facts, world), facts.path))
     others = (
         file_facts
@@ -164,7 +164,7 @@ def _of_file(facts: FileFacts, world: PageSources) -> _Task | None:
         outline = facts.outline
         return _Task(sentence(outline.doc, cell=True), facts, outline.doc_start, outline.doc_end)
     module = world.layout.owner[facts.path]
-    pairs = api(facts, module.folder, world.layout.given) or []
+    pairs = api(facts, module.folder, world.layout.exported_names) or []
     tops = [pair for pair in pairs if "." not in pair[1].name] or pairs
     tops = [pair for pair in tops if pair[1].kind not in ("constant", "variable")]
     if not tops:
@@ -193,12 +193,14 @@ def _weight(facts: FileFacts, world: PageSources) -> int:
 
 
 def _task_row(task: _Task, world: PageSources, tests: TestFiles) -> dict[str, str]:
-    facts = tests.of(task.one)
+    facts = tests.of(task.file_facts)
     shown = [file_facts for file_facts in facts if file_facts.outline.lines][:_NEAREST]
     links = [world.register.file(file_facts.path, cell=True) for file_facts in shown]
     return {
         "task": task.words,
-        "file": world.register.link(task.one.path, task.line_start, task.line_end, cell=True),
+        "file": world.register.link(
+            task.file_facts.path, task.line_start, task.line_end, cell=True
+        ),
         "tests": listed(links, len(links), len(facts)) if links else "none found",
     }
 
@@ -262,19 +264,19 @@ _ADDS = re.compile(r"(?i)\b(?:add|new|creat|writ|implement|extend|support)")
 class _Member(Value):
     """One of the things that are registered: a file, or a ``symbol`` of it."""
 
-    one: FileFacts
+    file_facts: FileFacts
     symbol: Symbol | None = None
     #: What the interface asks for that a function returns.
-    asked: frozenset[str] = frozenset()
+    required_names: frozenset[str] = frozenset()
 
     def is_class(self) -> bool:
         return self.symbol is not None and self.symbol.kind in _CLASSES
 
     def names(self) -> set[str]:
         """What a user of the member may ask of it."""
-        every = self.one.outline.symbols
-        if self.asked:
-            return set(self.asked)
+        every = self.file_facts.outline.symbols
+        if self.required_names:
+            return set(self.required_names)
         if self.symbol is None:
             return {symbol.name for symbol in every if "." not in symbol.name and symbol.is_public}
         outer = f"{self.symbol.name}."
@@ -357,18 +359,21 @@ def _members(
     for parts in names:
         same = _made_type(parts[-1], facts, world, definitions) or definitions.get(parts[-1], [])
         stem = parts[-2] if len(parts) > 1 else ""
-        same = [member for member in same if _stem(member.one.path) == stem] or same
+        same = [member for member in same if _stem(member.file_facts.path) == stem] or same
         if not stem:
             same = [
                 member
                 for member in same
-                if member.one.path in paths or (is_package and folder_of(member.one.path) == folder)
+                if member.file_facts.path in paths
+                or (is_package and folder_of(member.file_facts.path) == folder)
             ]
         classes = [member for member in same if member.is_class()]
         same = classes if len(same) > 1 and classes else same
         if not same and len(parts) > 1:  # a variant of an enumeration
             outer = definitions.get(parts[-2], [])
-            same = [member for member in outer if member.one.path in paths and member.is_class()]
+            same = [
+                member for member in outer if member.file_facts.path in paths and member.is_class()
+            ]
         if len(same) == 1:
             members.append(same[0])
     if len(members) == len(names):
@@ -406,7 +411,9 @@ def _made_type(
     is_interface = any(symbol.name == text and symbol.kind == "interface" for _, symbol in pairs)
     if is_interface and methods:
         return [_Member(*makers[0], frozenset(methods))]
-    return [member for member in classes.get(text, []) if folder_of(member.one.path) == folder]
+    return [
+        member for member in classes.get(text, []) if folder_of(member.file_facts.path) == folder
+    ]
 
 
 def _stem(path: str) -> str:
@@ -432,16 +439,18 @@ def _row(
     }
     if not members:
         return row
-    is_apart = len({member.one.path for member in members}) == len(members)
-    example = min(members, key=lambda member: (_size(member, is_apart=is_apart), member.one.path))
-    beside = [test for test in tests.of(example.one) if test.outline.lines]
+    is_apart = len({member.file_facts.path for member in members}) == len(members)
+    example = min(
+        members, key=lambda member: (_size(member, is_apart=is_apart), member.file_facts.path)
+    )
+    beside = [test for test in tests.of(example.file_facts) if test.outline.lines]
     links = [world.register.file(test.path, cell=True) for test in beside[:_TESTS]]
-    first, last = (1, example.one.outline.lines)
+    first, last = (1, example.file_facts.outline.lines)
     if example.symbol is not None and not is_apart:
         first, last = example.symbol.line_start, example.symbol.line_end
     row |= {
         "have": _alike(members, of_type, facts, world),
-        "example": world.register.link(example.one.path, first, last, cell=True),
+        "example": world.register.link(example.file_facts.path, first, last, cell=True),
     }
     return row | ({"tests": listed(links, len(links), len(beside))} if links else {})
 
@@ -462,7 +471,9 @@ def _alike(members: list[_Member], of_type: str, facts: FileFacts, world: PageSo
         ]
     elif len(set(symbols)) == 1:
         return f"a variant of {code(symbols[0].name, cell=True)}"
-    elif all(member.is_class() or member.symbol is None or member.asked for member in members):
+    elif all(
+        member.is_class() or member.symbol is None or member.required_names for member in members
+    ):
         names = sorted(set.intersection(*(member.names() for member in members)))
     heads = {_parameters(symbol) for symbol in symbols if symbol.kind == "function"}
     if not names and len(heads) == 1 and all(symbol.kind == "function" for symbol in symbols):
@@ -483,7 +494,7 @@ def _parameters(symbol: Symbol) -> str:
 def _size(member: _Member, *, is_apart: bool) -> int:
     """Lines of a member; of its file, where each has one of its own."""
     if member.symbol is None or is_apart:
-        return member.one.outline.lines
+        return member.file_facts.outline.lines
     return member.symbol.line_end - member.symbol.line_start + 1
 
 

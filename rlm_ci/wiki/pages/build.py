@@ -287,7 +287,9 @@ def _settled(
     """The page as it was, if it says and cites the same; else at this commit."""
     evidence = tuple(locations[cited_place] for cited_place in draft.places)
     claims = tuple(map(claim_of, evidence))
-    digest = _hash(json.dumps([draft.body, [[*claim.place, claim.quote] for claim in claims]]))
+    digest = _hash(
+        json.dumps([draft.body, [[*claim.cited_place, claim.quote] for claim in claims]])
+    )
     text, at, is_new = draft.body.replace(COMMIT, commit or ""), commit, True
     # Not what the state says of a page is believed, but what would be made at its commit.
     if old is not None and old.digest == digest and folder is not None:

@@ -53,7 +53,7 @@ class HashedPlace(Row):
             raise ValueError(f"a path, two lines and a hash are not {row}")
         return cls.of((CitedPlace.of((path, start, end)), quote))
 
-    place: CitedPlace
+    cited_place: CitedPlace
     quote: str
 
 

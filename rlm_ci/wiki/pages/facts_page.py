@@ -81,7 +81,7 @@ def inventory(world: PageSources) -> dict[str, Any]:
 
 
 def _module(module: Module, world: PageSources) -> dict[str, str]:
-    size = sum(api_size(file, module.folder, world.layout.given) for file in module.files)
+    size = sum(api_size(file, module.folder, world.layout.exported_names) for file in module.files)
     return {
         "title": prose(title_of(module.key), cell=True),
         "page": f"modules/{module.name}.md",
@@ -127,7 +127,7 @@ def _packages(world: PageSources) -> list[dict[str, str]]:
             "name": code(package.package, cell=True),
             "count": f"{package.count:,}",
             "declared": "yes" if _key(package.package) in declared else "",
-            "link": world.register.link(*package.place, cell=True),
+            "link": world.register.link(*package.first_import, cell=True),
         }
         for package in world.around.packages.get(ALL, ())
         if not package.is_standard

@@ -62,7 +62,7 @@ def call_flows(
         (facts.path, symbol)
         for module in layout.modules
         for facts in module.files
-        for _, symbol in api(facts, module.folder, layout.given) or ()
+        for _, symbol in api(facts, module.folder, layout.exported_names) or ()
     )
     paths = _users(layout, corpus)
     starts = used_starts(public, paths, read(paths), files)[: 4 * _FUNCTIONS]
@@ -173,17 +173,17 @@ def _raise(raise_site: RaiseSite, path: str, world: PageSources) -> str:
 def _call(call: FlowCall, path: str, world: PageSources) -> str:
     link = world.register.link(path, call.line, call.line)
     text = f"{when(call.branches, path, world)}calls {code(call.name)}"
-    if len(call.found) == 1 and call.step:
+    if len(call.definitions) == 1 and call.step:
         text = f"{text} (step {call.step})"
         of = call.interface and f", for {_defined(call.interface, world)}"
         return f"{text} {link}{of or ''}"
-    if len(call.found) == 1 and call.interface is None:
-        return f"{text} {link}: {_defined(call.found[0], world)}"
-    every = ", ".join(_defined(definition, world) for definition in call.found)
+    if len(call.definitions) == 1 and call.interface is None:
+        return f"{text} {link}: {_defined(call.definitions[0], world)}"
+    every = ", ".join(_defined(definition, world) for definition in call.definitions)
     if call.interface is None:
-        return f"{text} {link}, one of {len(call.found)} forms: {every}"
+        return f"{text} {link}, one of {len(call.definitions)} forms: {every}"
     declared = _defined(call.interface, world)
-    return f"{text} {link}: {declared}, by one of {len(call.found)}: {every}"
+    return f"{text} {link}: {declared}, by one of {len(call.definitions)}: {every}"
 
 
 def _defined(at: Definition, world: PageSources) -> str:

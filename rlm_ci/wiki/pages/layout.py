@@ -80,7 +80,7 @@ class PageLayout(Value):
     owner: Mapping[str, Module]
     tests: Mapping[str, tuple[FileFacts, ...]]
     beside: Mapping[str, tuple[FileFacts, ...]]
-    given: Given
+    exported_names: Given
     generated: tuple[str, ...] = ()
 
 
@@ -418,7 +418,7 @@ class UsedPackage(Row):
     """A package from outside, or of the language: its first import, and the number of all."""
 
     package: str
-    place: CitedPlace
+    first_import: CitedPlace
     count: int
     is_standard: bool
 

@@ -134,7 +134,7 @@ def chapter(module: Module, world: PageSources) -> dict[str, Any]:
         "is_part": world.outside is not None,
         "elsewhere": _elsewhere(module, world),
         "packages": ", ".join(
-            world.register.linked_name(code(package.package), *package.place)
+            world.register.linked_name(code(package.package), *package.first_import)
             for package in world.around.packages.get(module.key, ())
             if not package.is_standard
         ),
@@ -143,7 +143,8 @@ def chapter(module: Module, world: PageSources) -> dict[str, Any]:
         "api": [
             group
             for file in files
-            if (group := listing(file, module, world.layout.given, world.register)) is not None
+            if (group := listing(file, module, world.layout.exported_names, world.register))
+            is not None
         ],
         **_messages(module, world),
         "invariants": notes(files, INVARIANTS, world),
@@ -241,7 +242,7 @@ def summary(facts: FileFacts, world: PageSources) -> str:
 
 
 def _file(facts: FileFacts, module: Module, world: PageSources) -> dict[str, str]:
-    names = api(facts, module.folder, world.layout.given)
+    names = api(facts, module.folder, world.layout.exported_names)
     shown = facts.path.removeprefix(f"{module.folder}/") if module.folder else facts.path
     unlisted = "stub" if facts.path.endswith(".pyi") else "inner"
     name, outline = code(shown, cell=True), facts.outline

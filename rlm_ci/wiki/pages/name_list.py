@@ -22,14 +22,14 @@ _SHOWN = 12
 
 
 class NameLimit(Row):
-    """How many names are listed: ``least``, one more each ``step`` lines, ``most`` at most."""
+    """How many names are listed: ``minimum``, one more each ``step`` lines, ``maximum`` at most."""
 
-    least: int
+    minimum: int
     step: int
-    most: int
+    maximum: int
 
     def at(self, lines: int) -> int:
-        return min(self.most, self.least + lines // self.step)
+        return min(self.maximum, self.minimum + lines // self.step)
 
 
 #: Names of a file, members of a class, and values of either, with their signatures or links.

@@ -342,7 +342,7 @@ def judged(
     summary = data.get("whole")
     about = whole_prose.claims(summary) if summary else []
     result = ask_support(ask, "support", [*claims.values(), *about], concurrency)
-    summary_keys = {claim.said.key for claim in about}
+    summary_keys = {claim.sentence.key for claim in about}
     return ProseResult(
         {
             "supported": [prose_sentence.to_json() for prose_sentence in result.supported],

@@ -111,7 +111,7 @@ _LONG = 4_000
 class GroundedClaim(Row):
     """A sentence, and the texts that are to support it."""
 
-    said: ProseSentence
+    sentence: ProseSentence
     grounds: tuple[str, ...]
 
 
@@ -162,10 +162,10 @@ def ask_support(
         left = [claim for claim in left if claim not in window]
         if outcome.answer is None:
             why = outcome.why("nobody was asked whether its lines support it")
-            unjudged += [(claim.said, why) for claim in window]
+            unjudged += [(claim.sentence, why) for claim in window]
             continue
         for at, claim in enumerate(window, 1):
-            judged[at in outcome.answer["supported"]].append(claim.said)
+            judged[at in outcome.answer["supported"]].append(claim.sentence)
     return SupportResult(tuple(judged[True]), tuple(judged[False]), tuple(unjudged))
 
 
@@ -194,7 +194,7 @@ def _listing(claims: Sequence[GroundedClaim]) -> str:
 
 
 def _row(number: int, claim: GroundedClaim) -> str:
-    lines = [f"[{number}] {name(claim.said.text)}"]
+    lines = [f"[{number}] {name(claim.sentence.text)}"]
     for ground in claim.grounds:
         lines += [f"    > {encodable(line)}" for line in ground[:_LONG].split("\n")]
         lines.append("")

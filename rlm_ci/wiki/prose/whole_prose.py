@@ -151,7 +151,7 @@ def unjudged(
         for sentence in sentences[kept_prose.SENTENCES : 32]
     ]
     counts = Evidence(len(offered), len(grounded_claims), 0, len(offered) - len(grounded_claims))
-    rows = [[claim.said.to_json(), list(claim.grounds)] for claim in grounded_claims]
+    rows = [[claim.sentence.to_json(), list(claim.grounds)] for claim in grounded_claims]
     return {"shown": _marks(prose_sentences), "told": rows, "rejected": rejected}, counts
 
 
@@ -165,7 +165,7 @@ def claims(whole: Mapping[str, Any]) -> list[GroundedClaim]:
 def judged_by(whole: Mapping[str, Any], result: SupportResult) -> dict[str, Any]:
     """``whole`` without the sentences that what they rest on does not support."""
     lies = {sentence.key for sentence in result.unsupported}
-    sentences = [claim.said for claim in claims(whole)]
+    sentences = [claim.sentence for claim in claims(whole)]
     return {
         "shown": whole["shown"],
         "rejected": whole["rejected"],
@@ -184,7 +184,9 @@ def _marks(sentences: Iterable[ProseSentence]) -> list[str]:
 def _grounded(text: str, rests_on: Sequence[ProseSentence]) -> GroundedClaim:
     """A sentence about the whole: it rests on sentences, and on all that they rest on."""
     quotes = dict.fromkeys(chain.from_iterable(sentence.quotes for sentence in rests_on))
-    definitions = dict.fromkeys(chain.from_iterable(sentence.named for sentence in rests_on))
+    definitions = dict.fromkeys(
+        chain.from_iterable(sentence.named_definitions for sentence in rests_on)
+    )
     words = marked(encodable(" ".join(text.split())))
     sentence = ProseSentence(
         words, tuple(quotes)[: kept_prose.QUOTES], tuple(definitions)[: kept_prose.NAMED]

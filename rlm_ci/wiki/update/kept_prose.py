@@ -99,11 +99,11 @@ class KeptProse(Value):
 class Sentences(Value):
     """What became of a model's sentences in one refresh.
 
-    ``moved`` are among the ``kept`` ones. Of ``doubted`` ones nobody asked whether their quotes
+    ``moved`` are among the ``retained`` ones. Of ``doubted`` ones nobody asked whether their quotes
     support them.
     """
 
-    kept: int = 0
+    retained: int = 0
     moved: int = 0
     new: int = 0
     replaced: int = 0
@@ -135,9 +135,11 @@ class Sentences(Value):
     def summary(self) -> str:
         """In words; "" where there never was a sentence."""
         moved = f" ({self.moved} at other lines)" if self.moved else ""
-        words = [f"{count(self.kept, 'sentence')} kept{moved}"]
+        words = [f"{count(self.retained, 'sentence')} kept{moved}"]
         words += [f"{self.new} new"] if self.new else []
-        if not (self.kept or self.replaced or any(why not in _AT_ONCE for _, why in self.dropped)):
+        if not (
+            self.retained or self.replaced or any(why not in _AT_ONCE for _, why in self.dropped)
+        ):
             # There were none before.
             words = [count(self.new, "new sentence")] if self.new else []
         words += [f"{self.replaced} replaced by newer ones"] if self.replaced else []
@@ -305,7 +307,9 @@ def standing_prose(state: WikiState | None, corpus: Corpus, under: str = "") -> 
             continue
         now = sentence.replace(
             quotes=tuple(dict.fromkeys(standing[quote] for quote in sentence.quotes)),
-            named=tuple(dict.fromkeys(standing[definition] for definition in sentence.named)),
+            named_definitions=tuple(
+                dict.fromkeys(standing[definition] for definition in sentence.named_definitions)
+            ),
             called=tuple(standing.get(definition, definition) for definition in sentence.called),
             # What its lines call is another now: it is asked about again.
             is_supported=sentence.is_supported and all(map(standing.__contains__, sentence.called)),
@@ -325,7 +329,7 @@ def standing_prose(state: WikiState | None, corpus: Corpus, under: str = "") -> 
 
 
 def _grounds(sentence: ProseSentence) -> tuple[_Ground, ...]:
-    return (*sentence.quotes, *sentence.named)
+    return (*sentence.quotes, *sentence.named_definitions)
 
 
 def _standing(lines: QuotedFile, grounds: Iterable[_Ground]) -> dict[_Ground, _Ground]:
@@ -412,7 +416,10 @@ def _fault(key: str, sentence: ProseSentence) -> Why | None:
         return LONG
     if any(quote.line_end - quote.line_start >= LINES for quote in sentence.quotes):
         return LONG_QUOTE
-    if len(sentence.quotes) > QUOTES or max(len(sentence.named), len(sentence.called)) > NAMED:
+    if (
+        len(sentence.quotes) > QUOTES
+        or max(len(sentence.named_definitions), len(sentence.called)) > NAMED
+    ):
         return MANY_QUOTES
     # The whole rests on what its documents say, too.
     is_ground = all(

@@ -86,7 +86,9 @@ def with_called(prose: Mapping[str, Prose], corpus: Corpus, survey: Survey) -> d
             for definition in calls[sentence]
         )
         called = dict.fromkeys(known[key] for key in keys if key in known)
-        others = (definition for definition in called if definition not in sentence.named)
+        others = (
+            definition for definition in called if definition not in sentence.named_definitions
+        )
         return sentence.replace(called=tuple(others)[:NAMED])
 
     return {

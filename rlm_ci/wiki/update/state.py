@@ -101,7 +101,7 @@ class NamedDefinition(Row):
 
 
 class ProseSentence(Row):
-    """A sentence of a model, and what it rests on: quotes, at least one, and ``named`` functions.
+    """A sentence of a model, and what it rests on: quotes, at least one, and functions it names.
 
     ``commit`` is the one that the model was shown, "" for none; ``is_supported`` says whether a
     second question had the answer that the quotes support it, when the functions that the quoted
@@ -115,7 +115,7 @@ class ProseSentence(Row):
 
     text: str
     quotes: tuple[QuotedLines, ...]
-    named: tuple[NamedDefinition, ...] = ()
+    named_definitions: tuple[NamedDefinition, ...] = ()
     model: str = ""
     commit: MaybeCommit = ""
     is_supported: bool = False
@@ -179,7 +179,7 @@ class PageState(Value):
             "digest": self.digest,
             "sha256": self.sha256,
             "commit": self.commit,
-            "claims": [[*claim.place, claim.quote] for claim in self.claims],
+            "claims": [[*claim.cited_place, claim.quote] for claim in self.claims],
         }
 
 
@@ -360,7 +360,7 @@ def page_changes(old: WikiState | None, new: WikiState) -> tuple[PageChange, ...
         if state is None:
             changes.append(PageChange(name, NEW))
         elif other is None:
-            paths = {claim.place.path for claim in state.claims} - new.blobs.keys()
+            paths = {claim.cited_place.path for claim in state.claims} - new.blobs.keys()
             changes.append(PageChange(name, GONE, tuple(sorted(paths))))
         elif state.sha256 != other.sha256:
             changes.append(PageChange(name, *_why(state, other)))
@@ -378,9 +378,9 @@ def _why(state: PageState, other: PageState) -> tuple[str, tuple[str, ...]]:
     if state.digest == other.digest:
         return COMMIT, ()
     places, now = set(state.claims), set(other.claims)
-    quotes = {(claim.place.path, claim.quote) for claim in places}
-    present = {(claim.place.path, claim.quote) for claim in now}
-    moved = {claim.place.path for claim in places ^ now}
+    quotes = {(claim.cited_place.path, claim.quote) for claim in places}
+    present = {(claim.cited_place.path, claim.quote) for claim in now}
+    moved = {claim.cited_place.path for claim in places ^ now}
     for why, paths in (
         (CITED, {path for path, _ in quotes - present}),
         (MORE, {path for path, _ in present - quotes}),

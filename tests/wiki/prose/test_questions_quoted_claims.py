@@ -123,4 +123,4 @@ def test_the_functions_that_a_sentence_names_are_known(
     words: str, named: list[tuple[str, str]]
 ) -> None:
     [said] = QuotedClaims([OVEN, CHECK, TWO]).accepted([{"text": words, "quotes": [CALL]}])
-    assert [(one.path, one.name) for one in said.named] == named
+    assert [(one.path, one.name) for one in said.named_definitions] == named
