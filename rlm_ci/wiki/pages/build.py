@@ -286,10 +286,8 @@ def _settled(
 ) -> tuple[WikiPage, PageState]:
     """The page as it was, if it says and cites the same; else at this commit."""
     evidence = tuple(locations[cited_place] for cited_place in draft.places)
-    claims = tuple(map(claim_of, evidence))
-    digest = _hash(
-        json.dumps([draft.body, [[*claim.cited_place, claim.quote] for claim in claims]])
-    )
+    cited: list[Any] = [[*claim.cited_place, claim.quote] for claim in map(claim_of, evidence)]
+    digest = _hash(json.dumps([draft.body, cited]))
     text, at, is_new = draft.body.replace(COMMIT, commit or ""), commit, True
     # Not what the state says of a page is believed, but what would be made at its commit.
     if old is not None and old.digest == digest and folder is not None:
@@ -297,7 +295,7 @@ def _settled(
         if disk.read_or_none(place_of(folder, draft.name), _LIMIT) == same.encode():
             text, at, is_new = same, old.commit, False
     page = WikiPage(draft.name, text, evidence, is_new)
-    return page, PageState(digest, _hash(text), at, claims)
+    return page, PageState(digest, _hash(text), at, evidence)
 
 
 def _hash(text: str) -> str:

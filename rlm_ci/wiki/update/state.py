@@ -20,7 +20,7 @@ from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Row, Value
 from rlm_ci.wiki import FACTS, VERSION
-from rlm_ci.wiki.pages.citations import HashedPlace  # noqa: TC001 - to read it
+from rlm_ci.wiki.pages.citations import HashedPlace, claim_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.decoding import ObjectId
+    from rlm_ci.report.findings import Location
 
     LineNumber = int
     MaybeCommit = str
@@ -159,8 +160,8 @@ class Prose(Value):
         return {**record, "said": rows}
 
 
-class PageState(Value):
-    """One page: hashes of its claims and of its bytes, the commit it was made at, its claims."""
+class StoredPage(Value):
+    """A page as the file has it."""
 
     _ignores = True
 
@@ -168,6 +169,25 @@ class PageState(Value):
     sha256: str
     commit: ObjectId | None
     claims: tuple[HashedPlace, ...]
+
+
+class PageState(Value):
+    """One page: hashes of its claims and of its bytes, the commit it was made at, its claims."""
+
+    digest: str
+    sha256: str
+    commit: str | None
+    cited: tuple[HashedPlace, ...] | tuple[Location, ...]
+
+    @classmethod
+    def from_dict(cls, record: Any) -> PageState:
+        """Raises DecodeError for what is none."""
+        page = StoredPage.from_dict(record)
+        return cls(page.digest, page.sha256, page.commit, page.claims)
+
+    @property
+    def claims(self) -> Iterator[HashedPlace]:
+        return (row if isinstance(row, HashedPlace) else claim_of(row) for row in self.cited)
 
     def is_in(self, path: str) -> bool:
         """Whether the file at ``path`` has the bytes of this page."""
@@ -261,9 +281,7 @@ class WikiState(Value):
         """What pages are compared by, without other commits and, to free memory, without claims."""
         return self.replace(
             pages={
-                name: page.replace(
-                    commit=page.commit if page.commit in commits else None, claims=()
-                )
+                name: page.replace(commit=page.commit if page.commit in commits else None, cited=())
                 for name, page in self.pages.items()
             }
         )
