@@ -232,3 +232,10 @@ def test_no_document_pins_a_release_that_is_not_there() -> None:
 def test_the_readme_is_short() -> None:
     words = (TOP / "README.md").read_text("utf-8").split()
     assert len(words) <= 900, f"README.md has {len(words)} words"
+
+
+def test_the_pages_are_short() -> None:
+    """Tables count, too: a page that is not read protects nobody."""
+    pages = (TOP / "docs").rglob("*.md")
+    words = {page.name: len(page.read_text("utf-8").split()) for page in pages}
+    assert sum(words.values()) <= 45_000, sorted(words.items(), key=lambda item: -item[1])[:9]

@@ -183,8 +183,8 @@ class WikiJob(RepositoryJob):
         for page in pages.pages:
             done.write(page.name, page.text)
         files.write(done.run.path_of(*_PLACE, STATE), pages.state.pieces(), 0o600)
-        state = WikiState.read(before) if before else None
-        new = sum(1 for _ in stale_pages(pages, state, believed, before))
+        # Their number alone: the claims of the state before are not held for it.
+        new = sum(1 for _ in stale_pages(pages, believed, believed, before))
         part = self._part(done, pages, new)
         offered = sum(len(page.evidence) for page in pages.pages)
         counts = part.evidence or Evidence()

@@ -143,7 +143,7 @@ def test_the_example_of_a_prompt_is_no_suggestion(llm: ModelServer) -> None:
     [
         ("review-describe", "review.model.describe"),
         ("review-architecture", "review.model.architecture"),
-        ("wiki-module", "wiki.prose.quoted_claims"),
+        ("wiki-module", "wiki.prose.questions"),
         ("analysis", "fix.rlms.analysis"),
     ],
 )
