@@ -107,6 +107,14 @@ EMPTY_WORDS = frozenset((
     "meant", "sure", "ours", "theirs",
 ))  # fmt: skip
 EMPTY_SHARE = 0.005
+#: Fields that records on disk or templates of users have by these names.
+PERSISTED = {
+    "rlm_ci.fix.options.FixOptions.asked",
+    "rlm_ci.lab.planted_bugs.scoring.ArmTotals.found",
+    "rlm_ci.lab.planted_bugs.scoring.CaseScore.found",
+    "rlm_ci.report.overview.changes.Overview.said",
+    "rlm_ci.wiki.update.state.Prose.said",
+}
 #: But for what runs in the Python of others, with what is there.
 OUTSIDE = (
     "validators/pytest_plugin/*.py", "environments/repl/inside/*.py", "review/proofs/inside/*.py",
@@ -396,6 +404,28 @@ def test_names_name_a_thing() -> None:
     names = [name.strip("_") for path in MODULES for name in bound_names(tree(path))]
     empty = Counter(name for name in names if name in EMPTY_WORDS)
     assert empty.total() <= EMPTY_SHARE * len(names), empty.most_common()
+
+
+def test_what_others_use_has_names_of_the_field() -> None:
+    """Public functions, methods and fields."""
+    names = {f"{name_of(path)}.{name}" for path in MODULES for name in public_names(tree(path))}
+    empty = {name for name in names if name.rpartition(".")[2] in EMPTY_WORDS}
+    assert empty == PERSISTED
+
+
+def public_names(module: ast.Module) -> Iterator[str]:
+    """Functions, and the methods and fields of classes, also those that a method sets."""
+    for node in ast.walk(module):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.ClassDef(name=owner, body=body):
+                for statement in body:
+                    match statement:
+                        case ast.AnnAssign(target=ast.Name(id=name)):
+                            yield f"{owner}.{name}"
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                yield name
 
 
 def bound_names(module: ast.Module) -> Iterator[str]:

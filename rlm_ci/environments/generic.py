@@ -183,14 +183,14 @@ class GenericEnvironment:
         prompts: list[str] = arguments["prompts"]
         errors: dict[int, str] = {}
 
-        def one(index: int) -> str:
+        def answer_to(index: int) -> str:
             try:
                 return ask(prompts[index], f"query-{self._queries}.{index + 1}")
             except RemoteError as error:
                 errors[index] = printable(str(error)[:500])
                 return ""
 
-        tasks = [partial(one, index) for index in range(len(prompts))]
+        tasks = [partial(answer_to, index) for index in range(len(prompts))]
         answers, error = in_order(tasks, _AT_ONCE)
         if error is not None:
             raise error

@@ -200,7 +200,7 @@ def build(
 def anchored(ended: FixEnd, entries: Mapping[str, TreeEntry]) -> FixEnd:
     """An end whose findings name each place by its content in ``entries``, if it is in there."""
 
-    def known(location: Location) -> Location | None:
+    def verified(location: Location) -> Location | None:
         if location.blob is not None:
             return location
         entry = entries.get(location.path)
@@ -208,7 +208,7 @@ def anchored(ended: FixEnd, entries: Mapping[str, TreeEntry]) -> FixEnd:
 
     def findings(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         return tuple(
-            finding.replace(evidence=tuple(filter(None, map(known, finding.evidence))))
+            finding.replace(evidence=tuple(filter(None, map(verified, finding.evidence))))
             for finding in findings
         )
 

@@ -123,7 +123,7 @@ def misfits(schema: str | Mapping[str, Any], limit: int = 1) -> Callable[[object
 
     validator = Draft202012Validator(read_schema(schema) if isinstance(schema, str) else schema)
 
-    def told(instance: object) -> str:
+    def problems_of(instance: object) -> str:
         try:
             # A hostile file may have millions of errors, each slower than its bytes.
             errors = list(islice(validator.iter_errors(instance), _ERRORS))
@@ -132,7 +132,7 @@ def misfits(schema: str | Mapping[str, Any], limit: int = 1) -> Callable[[object
         except RecursionError:
             return f"nested too deeply for {schema if isinstance(schema, str) else 'its schema'}"
 
-    return told
+    return problems_of
 
 
 def _described(error: ValidationError) -> str:

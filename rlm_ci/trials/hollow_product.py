@@ -124,7 +124,7 @@ def _asking(source: PythonSource, node: Function, name: str, word: str) -> Itera
     if before.strip():  # it stands in the line of its head
         return
     indent, value = before.decode(), f"_rlm({name!r}, locals())"
-    asks = "made" if node.name == "__init__" else "hollow"
+    asks = "hollow_object" if node.name == "__init__" else "hollow"
     is_generator = any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in _own_nodes(node))
     answer = f"return {value}"
     if is_generator:

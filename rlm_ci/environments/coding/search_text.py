@@ -29,13 +29,13 @@ def expression(text: str, *, fold: bool) -> Callable[[str], bool]:
     except PatternError as error:
         raise Refused(str(error)) from None
 
-    def found(line: str) -> bool:
+    def is_hit(line: str) -> bool:
         try:
             return pattern.is_in(line)
         except PatternError as error:
             raise Refused(str(error)) from None
 
-    return found
+    return is_hit
 
 
 def search(

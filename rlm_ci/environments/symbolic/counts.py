@@ -73,7 +73,7 @@ def table(
     def quoted(name: str) -> str:
         return quote(name, len(name))
 
-    def named(row: CountRow) -> str:
+    def label(row: CountRow) -> str:
         if count.by == CHUNK:
             [(start, _)] = row.spans
             return f"chunk:{chunk_id(start // context.layout.step)}"
@@ -86,4 +86,4 @@ def table(
         file = context.files[bisect_right(context.files.ends, row.spans[0][0])]
         return f"{quoted(redact(file.path))}, bytes {places}"
 
-    return "\n".join(f"{row.hits:,}: {named(row)}" for row in count.rows)
+    return "\n".join(f"{row.hits:,}: {label(row)}" for row in count.rows)

@@ -306,16 +306,16 @@ def _own_parts(message: Message) -> list[dict[str, Any]]:
 
 
 def _without(message: Message, unwanted: set[str]) -> Message:
-    def wanted(value: Mapping[str, Any]) -> dict[str, Any]:
+    def sent_members(value: Mapping[str, Any]) -> dict[str, Any]:
         return {name: item for name, item in value.items() if name not in unwanted}
 
-    reduced = wanted(message)
+    reduced = sent_members(message)
     if calls := message.get("tool_calls"):
         reduced["tool_calls"] = [
-            {**wanted(call), "function": wanted(call["function"])} for call in calls
+            {**sent_members(call), "function": sent_members(call["function"])} for call in calls
         ]
     if parts := _own_parts(message):
-        parts = [wanted(part) for part in parts if part.get("type") not in unwanted]
+        parts = [sent_members(part) for part in parts if part.get("type") not in unwanted]
         is_plain = all(part.keys() <= {"type", "text"} for part in parts)
         reduced["content"] = (text_of(parts) or None) if is_plain else parts
     return reduced

@@ -159,13 +159,13 @@ def _finder(
     """A function for the text that an artifact's location means, by its address or index."""
     artifacts = _list(run.get("artifacts"))
 
-    def found(location: Mapping[str, Any]) -> int | None:
+    def text_number(location: Mapping[str, Any]) -> int | None:
         address, index = location.get("uri"), location.get("index")
         if address is None and type(index) is int and 0 <= index < len(artifacts):
             address = _dict(_dict(artifacts[index]).get("location")).get("uri")
         return find(address) if isinstance(address, str) else None
 
-    return found
+    return text_number
 
 
 def _result(

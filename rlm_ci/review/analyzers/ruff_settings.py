@@ -212,7 +212,7 @@ def _selected(texts: Sequence[LeafText], files: Files, sandbox: str, *, by_pipe:
     selected: set[Said] = set()
     with ScratchFolder([] if by_pipe else inputs, files, real_names=True) as scratch:
 
-        def said(*words: str, stdin: bytes = b"") -> list[Said]:
+        def ruff_messages(*words: str, stdin: bytes = b"") -> list[Said]:
             ended = sandboxed.run_ruff(
                 (*command, *words), sandbox, seconds=_SECONDS, folder=scratch.root, stdin=stdin
             )
@@ -226,13 +226,13 @@ def _selected(texts: Sequence[LeafText], files: Files, sandbox: str, *, by_pipe:
                 name = os.path.join(
                     scratch.root, scratch_path(scratch_input.path, scratch_input.text, real=True)
                 )
-                answer = said(f"--stdin-filename={name}", "-", stdin=scratch_input.content)
+                answer = ruff_messages(f"--stdin-filename={name}", "-", stdin=scratch_input.content)
                 selected |= {(rule, scratch_input.path, row) for rule, _, row in answer}
             return selected
         numbers = {file.name: file.text for file in scratch.scratch_files}
         names = list(numbers)
         for at in range(0, len(names), _BATCH):
-            for rule, name, row in said("--", *names[at : at + _BATCH]):
+            for rule, name, row in ruff_messages("--", *names[at : at + _BATCH]):
                 if name not in numbers:
                     raise ValueError("ruff named a file that it was not given")
                 selected.add((rule, texts[numbers[name]].path, row))

@@ -163,7 +163,7 @@ def pack(
     Without room, sentences are left out first.
     """
 
-    def place(location: Location) -> list[Any]:
+    def location_row(location: Location) -> list[Any]:
         return [
             encodable(location.path),
             location.line_start,
@@ -179,7 +179,7 @@ def pack(
             None if finding.hint is None else mask(finding.hint)[:_MESSAGE],
             None if not (fix := mask(finding.suggested_fix or "")) or len(fix) > _FIX else fix,
             # A guideline stands at the base, where the next review looks for it anew.
-            [place(spot) for spot in finding.evidence if spot.side == "new"],
+            [location_row(spot) for spot in finding.evidence if spot.side == "new"],
         ]
         for finding in findings
     ]  # fmt: skip

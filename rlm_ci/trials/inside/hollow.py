@@ -45,7 +45,7 @@ def hollow() -> Callable[[str, dict[str, Any]], Any] | None:
     return returned
 
 
-def made() -> Callable[[str, dict[str, Any]], None] | None:
+def hollow_object() -> Callable[[str, dict[str, Any]], None] | None:
     """The same for ``__init__``, which leaves an object whose attributes are such values."""
     test = _test()
     if test is None:
