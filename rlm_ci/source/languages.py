@@ -133,6 +133,9 @@ _BY_INTERPRETER = {
 }  # fmt: skip
 _SUFFIXES = {suffix: name for name, all_of in _BY_SUFFIX.items() for suffix in all_of.split()}
 _NAMES = {file: name for name, all_of in _BY_NAME.items() for file in all_of.split()}
+_LOWER = {name.lower(): name for name in _BY_SUFFIX} | {
+    suffix.lstrip(".").lower(): name for suffix, name in _SUFFIXES.items()
+}
 
 #: An unknown language.
 OTHER = "Other"
@@ -161,6 +164,11 @@ def language(path: str, first_line: bytes | str = b"") -> str:
     if guess is not None and guess != OTHER:
         return guess
     return _interpreted(first_line)
+
+
+def language_of_fence(word: str) -> str:
+    """The language that a block of code in Markdown names, as ``js`` or ``python``."""
+    return _LOWER.get(word.lower(), OTHER) if word else OTHER
 
 
 def is_known(path: str) -> bool:

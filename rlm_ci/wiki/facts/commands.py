@@ -14,6 +14,8 @@ from itertools import islice
 
 from rlm_ci.config.settings import parse_config
 from rlm_ci.errors import ConfigError
+from rlm_ci.source.languages import OTHER as OTHER_LANGUAGE
+from rlm_ci.source.languages import language_of_fence
 from rlm_ci.validators.detect import PLACEHOLDER
 from rlm_ci.values import Row
 
@@ -46,7 +48,7 @@ _STARTS = frozenset(("run", "start", "serve", "server", "dev", "watch", "preview
 _PYTHON = re.compile(r"py(?:py)?(?:-?\d[\d.]*t?)?|3\.\d+t?")
 
 _HEADS = tuple(
-    (purpose, re.compile(rf"(?:{pattern})(?![\w-])"))
+    (purpose, re.compile(rf"(?:{pattern})(?![\w.(-]|\s*=)"))
     for purpose, pattern in (
         (TEST, (r"pytest|py\.test|unittest|ctest|jest|vitest|mocha|ava|rspec|phpunit|gotestsum"
                r"|stestr|trial|ginkgo|cypress run|playwright test|zig build test"
@@ -416,19 +418,29 @@ _READERS: Mapping[str, Callable[[Sequence[str]], Iterator[ProjectCommand]] | Non
 
 #: What opens a block of code in reStructuredText.
 _DIRECTIVE = re.compile(r"\s*\.\. (?:code|code-block|sourcecode|prompt):: ")
-_FENCE, _SPAN = re.compile(r"\s*(?:```|~~~)"), re.compile(r"(?<!`)`{1,2}([^`]+)`{1,2}(?!`)")
+_FENCE, _SPAN = (
+    re.compile(r"\s*(?:```+|~~~+)\s*([\w+#-]*)"),
+    re.compile(r"(?<!`)`{1,2}([^`]+)`{1,2}(?!`)"),
+)
 #: What a reader is to put in, or to see.
 _BLANKS = re.compile(r"<[A-Za-z]|\.\.\.|…|\[|\{|https?:")
 #: What a README says to who works on the project; how others get it is no part of that.
 _OF_README = (BUILD, TEST, CHECK)
 
 
+#: Languages of blocks whose lines one types; a block without a word, or of a ``console``, has none.
+_TYPED = (OTHER_LANGUAGE, "Shell", "Text", "PowerShell", "Batch")
+
+
 def _documented(lines: Sequence[str], *, is_guide: bool) -> Iterator[ProjectCommand]:
     """The commands in blocks of code, and in the text, of a document."""
-    inside, opens, is_literal = False, False, False
+    inside, is_code, opens, is_literal = False, False, False, False
     for number, row in enumerate(lines, 1):
-        if _FENCE.match(row):
+        if fence := _FENCE.match(row):
             inside = not inside
+            is_code = inside and language_of_fence(fence[1]) not in _TYPED
+            continue
+        if is_code:
             continue
         is_indented = row[:1] in (" ", "\t")
         if row.strip():

@@ -238,6 +238,9 @@ _SINGLE = re.compile(
     r"|\b(?:tests?|spec|src|__tests__)/\S*\.(?:py|[cm]?[jt]sx?|rb|php)\b"
 )
 _OF_NODE = {"vitest": "vitest run", "jest": "jest", "mocha": "mocha", "ava": "ava", "tap": "tap"}
+_NODE_TEST = re.compile(r"\bnode\b[^&|;]*?\s--test\b(?!-)[^&|;]*")
+#: What of such a command names files: a pattern, a path, a folder of tests.
+_OF_FILES = re.compile(r"['\"]?[\w./@-]*(?:\*|\.[cm]?[jt]sx?['\"]?$)|\.?/?tests?/?$")
 _SCRIPTS = frozenset(("JavaScript", "TypeScript", "TSX"))
 _JVM = re.compile(r"(?:\./)?(?:mvnw?|gradlew?)\b")
 _TEST_NAME = re.compile(r"test_\w+|Test[A-Z]\w*")
@@ -390,7 +393,13 @@ def _of_file(test: FileFacts, texts: Sequence[str]) -> str:
         return f"bundle exec rspec {path}"
     if language == "Ruby" and any(text.startswith("rake test") for text in texts):
         return f"rake test TEST={path}"
+    if language not in _SCRIPTS:
+        return ""
     for runner, words in _OF_NODE.items():
-        if language in _SCRIPTS and any(re.search(rf"\b{runner}\b", text) for text in texts):
+        if any(re.search(rf"\b{runner}\b", text) for text in texts):
             return f"npx {words} {path}"
+    for match in filter(None, map(_NODE_TEST.search, texts)):
+        # With its options, and this file in place of all.
+        options = [word for word in match[0].split() if not _OF_FILES.match(word)]
+        return " ".join([*options, path])
     return ""

@@ -432,6 +432,8 @@ def _own_names(facts: FileFacts, *, is_all: bool) -> Names:
     for number, symbol in enumerate(facts.outline.symbols):
         if "." not in symbol.name and (symbol.is_public or not is_all):
             defined.setdefault(symbol.name, (facts, number))
+        if symbol.signature.startswith("export default") and not is_all:
+            defined.setdefault("default", (facts, number))
     return defined
 
 

@@ -36,6 +36,10 @@ from rlm_ci.wiki.facts.commands import by_command, by_name, purpose_of
         ("echo pytest", ""),
         ("rm -rf build", ""),
         ("pytest-runner", ""),
+        ("jest.useFakeTimers();", ""),  # code that calls it
+        ("mocha(done)", ""),
+        ("black = colour(0)", ""),
+        ("pytest.raises(ValueError)", ""),
         ("", ""),
         ("sudo", ""),
         ("uv run", ""),

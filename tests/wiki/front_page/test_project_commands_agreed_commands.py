@@ -95,6 +95,23 @@ PYTEST = "def test_count():\n    import shop.till\n"
              "test/a.test.ts": "import { a } from '../src/a'\n"},
             "`npx vitest run test/a.test.ts` (usual) | [`test/a.test.ts`]",
         ),
+        *(
+            (
+                {"package.json": f'{{"scripts": {{\n"test": "{script}"}}}}\n',
+                 "src/a.ts": "export function a() {}\n",
+                 "README.md": "Use it:\n\n```js\njest.useFakeTimers();\n```\n",
+                 "test/a.test.ts": "import { a } from '../src/a'\n"},
+                f"`{single}` (usual) | [`test/a.test.ts`]",
+            )
+            for script, single in (
+                ("lint && node --import=tsx/esm --test test/*.ts && build",
+                 "node --import=tsx/esm --test test/a.test.ts"),
+                ("node --test", "node --test test/a.test.ts"),
+                ("node --test --import tsx 'test/**/*.test.ts'",
+                 "node --test --import tsx test/a.test.ts"),
+                ("c8 node --test test", "node --test test/a.test.ts"),
+            )
+        ),
         ({"Makefile": "test:\n\t./all\n"}, "not found | "),
     ],
 )  # fmt: skip

@@ -89,7 +89,9 @@ from ._compat import Protocol
 
 
 def given(page: str) -> list[str]:
-    line = next(line for line in page.split("\n") if line.startswith("The package itself"))
+    line = next(
+        line for line in page.split("\n") if line.startswith("From files within, the package")
+    )
     return re.findall(r"`(\w+)`", line)
 
 

@@ -126,8 +126,10 @@ def test_a_door_gives_what_it_passes_on(repo: GitRepo, tmp_path: Path) -> None:
     rust = "pub fn inner() {}\npub struct Two {}\npub fn three() {}\nfn own() {}\n"
     pages = pages_of(repo, tmp_path, README | {
         "web/index.ts": "export { go as start } from './x';\nexport * from './all/index';\n"
+        "export { default as Line } from './line';\n"
         "import * as y from './y';\nexport const own = y.own;\n",
         "web/x.ts": script,
+        "web/line.ts": "export default class Queue {}\n",
         "web/y.ts": script.replace("go", "stay").replace("Kept", "Left"),
         "web/all/index.ts": "export { run } from './run'\n",
         "web/all/run.ts": script.replace("go", "run").replace("Kept", "Running"),
@@ -137,8 +139,12 @@ def test_a_door_gives_what_it_passes_on(repo: GitRepo, tmp_path: Path) -> None:
     })  # fmt: skip
 
     def given(page: str) -> list[str]:
-        (line,) = [one for one in page.split("\n") if one.startswith("The package itself gives")]
+        (line,) = [
+            one
+            for one in page.split("\n")
+            if one.startswith("From files within, the package gives")
+        ]
         return re.findall(r"\[`(\w+)`\]", line)
 
-    assert given(pages["modules/web.md"]) == ["run", "start"]
+    assert given(pages["modules/web.md"]) == ["Line", "run", "start"]
     assert given(pages["modules/src.md"]) == ["Two", "own", "renamed"]
