@@ -428,6 +428,34 @@ def public_names(module: ast.Module) -> Iterator[str]:
                 yield name
 
 
+def test_what_json_may_lack_names_fields() -> None:
+    """A field that is renamed leaves no name of before in ``_recent`` and the like."""
+    looked = 0
+    for path in MODULES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef):
+                lacking = lacking_names(node)
+                looked += len(lacking)
+                assert lacking <= fields_of(node), f"{path}: {node.name}"
+    assert looked
+
+
+def fields_of(node: ast.ClassDef) -> set[str]:
+    return {ast.unparse(one.target) for one in node.body if isinstance(one, ast.AnnAssign)}
+
+
+def lacking_names(node: ast.ClassDef) -> set[str]:
+    """The names in what a class says of members that JSON may lack, or of their items."""
+    return {
+        text.value
+        for statement in node.body
+        if isinstance(statement, ast.Assign)
+        and ast.unparse(statement.targets[0]) in ("_optional", "_recent", "_items")
+        for text in ast.walk(statement.value)
+        if isinstance(text, ast.Constant) and isinstance(text.value, str)
+    }
+
+
 def bound_names(module: ast.Module) -> Iterator[str]:
     for node in ast.walk(module):
         match node:

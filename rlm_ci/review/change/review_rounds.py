@@ -18,6 +18,7 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.github.posting.summary_comment import Checkpoint
@@ -46,6 +47,11 @@ class ReviewRound(Value):
     since: str | None = None
     earlier: tuple[EarlierLines, ...] = ()
     why: str = ""
+
+    @staticmethod
+    def _upgraded(record: Any) -> Any:
+        """Records of before call the limit ``most``."""
+        return {"limit" if name == "most" else name: record[name] for name in record}
 
     @property
     def is_over(self) -> bool:

@@ -112,7 +112,7 @@ class ProseSentence(Row):
     _is_row = True
     _items = (("quotes", 1, 1 << 20),)
     _optional = ("called",)
-    _recent = ("named", "model", "commit", "is_supported")
+    _recent = ("named_definitions", "model", "commit", "is_supported")
 
     text: str
     quotes: tuple[QuotedLines, ...]

@@ -81,3 +81,11 @@ def test_the_state_of_the_last_run_is_not_trusted(pushed: tuple[ChangeSet, str])
     assert this.why == "dddddddddddd is not in this clone"
     same = review_rounds.begin(last.replace(head=change.head or ""), change, 3)
     assert same.number == 1
+
+
+def test_a_round_is_read_where_a_record_calls_its_limit_most() -> None:
+    lines = {"path": "a.py", "line_start": 20, "line_end": None}
+    older = {"number": 2, "most": 3, "since": "d" * 40, "earlier": [lines], "why": ""}
+    this = ReviewRound(2, 3, "d" * 40, (EarlierLines("a.py", 20),))
+    assert ReviewRound.from_dict(older) == this
+    assert ReviewRound.from_dict(this.to_dict()) == this

@@ -85,3 +85,9 @@ def test_what_is_lost_is_what_nobody_says_any_more() -> None:
     new = state(BEFORE, prose={"c.py": Prose("", "m", (moved,))})
     assert lost(old, new) == (second,)
     assert lost(None, new) == ()
+
+
+def test_a_sentence_of_an_older_wiki_lacks_what_came_later() -> None:
+    quote = QuotedLines("a.py", 1, 1, "one")
+    row = ["Kept.", [quote.to_json()]]
+    assert ProseSentence.from_dict(row) == ProseSentence("Kept.", (quote,))
