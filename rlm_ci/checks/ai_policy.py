@@ -170,7 +170,12 @@ def run(
         summary += accepted
         # A hook waits for no network: CI looks the issue up.
         is_open = is_open and not override.reason and not options.values.get("hook")
-    metrics = {"commits": len(messages), "by_agents": len(by_agents), "broken": len(findings)}
+    metrics = {
+        "commits": len(messages),
+        "by_agents": len(by_agents),
+        "broken": len(findings),
+        "requirements": int(_is_set(options)),
+    }
     return Part(ID, summary, metrics, tuple(findings), INCOMPLETE if is_open else None)
 
 

@@ -67,6 +67,7 @@ def run(changes: ChangeSet, _options: Settings, _runs: RunStore) -> Part:
         "descriptions": len(descriptions),
         "claims": compared.confirmed + flaws,
         "not_checked": compared.unchecked,
+        "notes": len(compared.notes),
         "remarks": flaws,
     }
     return Part(ID, summary, metrics, tuple(findings))

@@ -521,5 +521,5 @@ def _pattern(path: str) -> str:
 
 #: The marks of the surfaces that have emoji.
 ICONS = {CLEAN: "✅", FINDINGS: "❌", NOT_RUN: "⚠️", INCOMPLETE: "⚠️", wording.OFF: "➖",
-         wording.UNSEEN: "➖", wording.REPORTED: "⚠️"}  # fmt: skip
+         wording.UNSEEN: "➖", wording.NOTHING: "➖", wording.REPORTED: "⚠️"}  # fmt: skip
 SEVERITY_ICONS = {"critical": "⛔", "high": "🔴", "medium": "🟠", "low": "🟡", "info": "🔵"}

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 #: a tool knows.
 OFF = "off"
 UNSEEN = "unseen"
+#: A check that ran, and had no rule, stub or claim to judge by.
+NOTHING = "nothing to judge"
 #: A clean check with findings that fail no run by themselves.
 REPORTED = "reported"
 LABELS = {
     FINDINGS: "findings", NOT_RUN: "not run", INCOMPLETE: "incomplete", CLEAN: "clean",
-    UNSEEN: "not looked at", REPORTED: "reported only",
+    UNSEEN: "not looked at", REPORTED: "reported only", NOTHING: NOTHING,
 }  # fmt: skip
 
 #: The part of a fix loop.
@@ -53,8 +55,11 @@ _WIKI = "wiki"
 #: The version of these words, which a run records: of one with others, ``verify`` expects no file
 #: that shows a report to be the same. Raise it with each change of what a stored report shows.
 WORDS = 2
-#: The metric that is 0 or missing where a check had nothing to judge.
-_SUBJECTS = {_ARCHIVE: "stubs", "description": "descriptions"}
+#: The metrics that are all 0 or missing where a check had nothing to judge.
+_SUBJECTS = {
+    _ARCHIVE: ("stubs",), "scope": ("rules",), "ai-policy": ("requirements",),
+    "description": ("claims", "not_checked", "notes"),
+}  # fmt: skip
 #: The finding of a fix loop whose agent failed in all of its turns.
 IDLE = "rlm/agent-failed"
 #: What a fix loop ends as, where that says more than its verdict.
@@ -109,7 +114,9 @@ def gathered(omitted: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
 
 
 def state(part: Part, fail_level: Severity) -> str:
-    """The part's verdict, ``off``, ``unseen`` or ``reported``."""
+    """The part's verdict, or one of the states above."""
+    if part.enabled and _had_nothing_to_judge(part):
+        return NOTHING
     if part.enabled:
         verdict = part.verdict(fail_level)
         return REPORTED if verdict == CLEAN and _only_reports(part) else verdict
@@ -172,9 +179,9 @@ def rows(report: Report) -> tuple[Part, ...]:
 
 
 def _had_nothing_to_judge(part: Part) -> bool:
-    subjects = _SUBJECTS.get(part.id)
-    is_quiet = part.state is None and not part.findings
-    return is_quiet and subjects is not None and not amount(part.metrics, subjects)
+    subjects = _SUBJECTS.get(part.id, ())
+    is_quiet = part.enabled and part.state is None and not part.findings
+    return is_quiet and bool(subjects) and not any(amount(part.metrics, name) for name in subjects)
 
 
 def result(part: Part, fail_level: Severity, *, cure: bool = True) -> str:
@@ -185,7 +192,7 @@ def result(part: Part, fail_level: Severity, *, cure: bool = True) -> str:
     verdict, summary = state(part, fail_level), part.summary
     if not cure and hint(part):
         summary = printable.printable(str(part.error))
-    if verdict in (CLEAN, FINDINGS):
+    if verdict in (CLEAN, FINDINGS, NOTHING):
         return summary
     label = LABELS.get(verdict, verdict)
     is_labelled = summary[: len(label)].lower() == label
@@ -293,6 +300,8 @@ def headline(report: Report) -> str:
 
 
 def _clean(report: Report, checks: int) -> str:
+    if all(map(_had_nothing_to_judge, rows(report))):
+        return f"Nothing to judge: {count(checks, 'check')}"
     is_left = any(finding.suppression is None for finding in report.findings)
     left = "no finding fails" if is_left else "nothing to fix"
     begins = "Checks clean, code not reviewed" if is_unread(report) else "Clean"
@@ -418,6 +427,8 @@ def tone(report: Report) -> str:
     )
     if not any(part.enabled for part in report.parts):
         return OFF
+    if all(map(_had_nothing_to_judge, rows(report))):
+        return NOTHING
     is_open = is_open or (is_question(report) and _answered(report) != "Answered")
     if is_open or _idle(report) or is_unread(report):
         return INCOMPLETE

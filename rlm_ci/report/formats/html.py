@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlm_ci.report.render import RenderOptions
 
 _MARKS = {"clean": "✓", "findings": "✗", "not_run": "!", "incomplete": "!", wording.OFF: "–",
-          wording.UNSEEN: "–", wording.REPORTED: "!"}  # fmt: skip
+          wording.UNSEEN: "–", wording.NOTHING: "–", wording.REPORTED: "!"}  # fmt: skip
 
 
 class HtmlSurface:

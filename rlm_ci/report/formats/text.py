@@ -21,6 +21,7 @@ _MARKS = {
     FINDINGS: ("✗", _RED),
     wording.OFF: ("–", _DIM),
     wording.UNSEEN: ("–", _YELLOW),
+    wording.NOTHING: ("–", _YELLOW),
 }
 _UNJUDGED = ("!", _YELLOW)
 _SEVERITIES = {

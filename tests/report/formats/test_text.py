@@ -42,6 +42,31 @@ def test_a_clean_run_with_findings_does_not_say_that_there_is_nothing_to_mend() 
         assert told in render(report.replace(parts=(part.replace(findings=findings),)), "text")
 
 
+@pytest.mark.parametrize(
+    ("check", "metrics"),
+    [
+        ("doc-archive", {"stubs": 0}),
+        ("scope", {"paths": 3, "rules": 0}),
+        ("ai-policy", {"commits": 2, "requirements": 0}),
+        ("description", {"descriptions": 1, "claims": 0}),
+    ],
+)
+def test_what_had_nothing_to_judge_by_gets_no_tick(check: str, metrics: dict[str, int]) -> None:
+    part = Part(check, "no rule", metrics)
+    alone = reports.clean().replace(parts=(part,))
+    assert render(alone, "text") == f"– {check}  no rule\n\n– Nothing to judge: 1 check\n"
+    for form in ("markdown", "html", "summary"):
+        text = render(alone, form)
+        assert "Nothing to judge: 1 check" in text
+        assert "✅" not in text
+        assert "✓" not in text
+    beside = alone.replace(parts=(*reports.clean().parts, part))
+    assert check not in render(beside, "text")
+    subject = dict.fromkeys(metrics, 1)
+    judged = alone.replace(parts=(part.replace(metrics=subject),))
+    assert render(judged, "text").endswith("\n✓ Clean: 1 check, nothing to fix\n")
+
+
 def test_a_part_with_a_block_of_its_own_prints_just_that() -> None:
     text = render(reports.guarded(), "text")
     assert text.startswith(reports.BLOCK + "\n")
