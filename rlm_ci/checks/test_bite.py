@@ -92,7 +92,8 @@ def run(
         return Part(ID, "no test is added or changed" + _unread(len(tests.unread)))
     result = _result(changes, options, code, tests.tests[:_MOST_TESTS])
     left = max(0, len(tests.tests) - _MOST_TESTS)
-    is_claimed = not (left or tests.unread) and _claims_behaviour(changes)
+    is_unseen = left or tests.unread or _changes_data_of_tests(changes)
+    is_claimed = not is_unseen and _claims_behaviour(changes)
     findings = list(_findings(result, is_claimed=is_claimed))
     summary = _summary(result, len(tests.tests)) + _unread(len(tests.unread))
     summary += f"; at most {_MOST_TESTS} tests are run" if left else ""
@@ -198,6 +199,19 @@ def _is_of_tests(path: str) -> bool:
 def _with_tests(product: Mapping[str, Sides]) -> dict[str, Sides]:
     """The files of code that hold tests, too, as in Rust."""
     return {path: sides for path, sides in product.items() if path.endswith(".rs")}
+
+
+def _changes_data_of_tests(changes: ChangeSet) -> bool:
+    """Whether files that tests read are others: a test whose own text is as before may read them.
+
+    Such a test is not run, and may be the one that needs the change.
+    """
+    from rlm_ci.guard import weaker
+
+    code = (weaker.TEST, weaker.CODE)
+    return any(
+        _is_of_tests(path) and weaker.kind_of(path) not in code for path in changes.all_names()
+    )
 
 
 def _python_of(changes: ChangeSet) -> dict[str, bytes]:

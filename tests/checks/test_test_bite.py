@@ -211,6 +211,41 @@ def test_a_test_that_passes_without_the_change(
     assert not told(part, "hollow-test")
 
 
+#: An older test that reads a file for each of its cases.
+READS_CASES = """\
+import json
+import pathlib
+
+from cart import total
+
+
+def test_cases():
+    for path in pathlib.Path(__file__).parent.glob("cases/*.json"):
+        prices, expected = json.loads(path.read_text())
+        assert total(prices) == expected
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("path", "content", "severity"), [
+    ("tests/cases/none.json", "[[], 0]", Severity.INFO),  # a new case of an older test
+    ("tests/cases/one.json", "[[2], 2]", Severity.INFO),
+    ("tests/__snapshots__/cart.ambr", "# name: test_total\n", Severity.INFO),
+    ("cases/none.json", "[[], 0]", Severity.MEDIUM),  # no test has to do with it
+    ("tests/cases/one.json", "[[1], 1]", Severity.MEDIUM),  # as before
+])  # fmt: skip
+def test_data_of_tests_may_be_read_by_an_older_test_that_bites(
+    repo: GitRepo, path: str, content: str, severity: Severity
+) -> None:
+    repo.write_all({"tests/test_cases.py": READS_CASES, "tests/cases/one.json": "[[1], 1]"})
+    tests = SAME.replace("reduced, ", "")
+    after = {"cart.py": UNTESTED, "tests/test_more.py": tests, path: content}
+    part = judged(shop(repo, after, "Fix the total of no prices"))
+    same = [one for one in part.findings if "without" in one.rule]
+    assert [one.subject for one in same] == ["test_more", "test_some"]
+    assert {one.severity for one in same} == {severity}
+
+
 @pytest.mark.full
 def test_one_test_that_bites_makes_the_others_information(repo: GitRepo) -> None:
     biting = "def test_net():\n    assert reduced(10, 50) == 5\n\n\ndef test_some"
