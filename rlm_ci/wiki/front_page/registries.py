@@ -64,7 +64,8 @@ def routes(world: PageSources) -> list[dict[str, str]]:
     others = (
         file_facts
         for file_facts in order
-        if file_facts.path not in paths and not is_door(file_facts.path)
+        if file_facts.path not in paths
+        and not (is_door(file_facts.path) and _definition_of(file_facts, world) is None)
     )
     every = [task for facts in others if (task := _of_file(facts, world)) is not None]
     tasks += [task for task in every if task.is_told][: max(0, _TASKS - len(tasks))]
@@ -163,17 +164,23 @@ def _of_file(facts: FileFacts, world: PageSources) -> _Task | None:
     if facts.outline.doc:
         outline = facts.outline
         return _Task(sentence(outline.doc, cell=True), facts, outline.doc_start, outline.doc_end)
-    module = world.layout.owner[facts.path]
-    pairs = api(facts, module.folder, world.layout.exported_names) or []
-    tops = [pair for pair in pairs if "." not in pair[1].name] or pairs
-    tops = [pair for pair in tops if pair[1].kind not in ("constant", "variable")]
-    if not tops:
+    definition = _definition_of(facts, world)
+    if definition is None:
         return None
-    number, symbol = min(tops, key=_rank)
+    number, symbol = definition
     name = code(shown_name(facts, symbol.name), cell=True)
     doc = sentence(symbol.doc, cell=True) if symbol.doc else ""
     words = f"{name}: {doc}" if doc else f"what {name} does"
     return _Task(words, facts, *facts.heads[number], is_told=bool(doc))
+
+
+def _definition_of(facts: FileFacts, world: PageSources) -> tuple[int, Symbol] | None:
+    """The public definition that a file is for: its largest class, else its largest function."""
+    module = world.layout.owner[facts.path]
+    pairs = api(facts, module.folder, world.layout.exported_names) or []
+    tops = [pair for pair in pairs if "." not in pair[1].name] or pairs
+    tops = [pair for pair in tops if pair[1].kind not in ("constant", "variable")]
+    return min(tops, key=_rank) if tops else None
 
 
 def _rank(pair: tuple[int, Symbol]) -> tuple[bool, int, int]:
