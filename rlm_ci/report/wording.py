@@ -120,7 +120,8 @@ def state(part: Part, fail_level: Severity) -> str:
     if part.enabled:
         verdict = part.verdict(fail_level)
         return REPORTED if verdict == CLEAN and _only_reports(part) else verdict
-    return UNSEEN if part.id == REVIEW and "reach" in part.metrics else OFF
+    # Pages of a wiki that could not be compared are no choice of somebody.
+    return UNSEEN if part.id == _WIKI or (part.id == REVIEW and "reach" in part.metrics) else OFF
 
 
 def _only_reports(part: Part) -> bool:

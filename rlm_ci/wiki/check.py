@@ -53,6 +53,7 @@ RULES = {_STALE: Severity.INFO, _OUTDATED: Severity.HIGH}
 _PLACES = 5
 #: Bytes of a page, or of what is known of all.
 _LIMIT = 64 << 20
+_DEEPEN = "fetch all of it: fetch-depth: 0 of actions/checkout, git fetch --unshallow"
 
 
 class WikiComparison(Value):
@@ -122,7 +123,7 @@ class WikiCheck(WikiJob):
             raise ConfigError(
                 "the clone is shallow: the pages cannot be compared, as they tell of the history",
                 where="--check",
-                hint="fetch all of it: fetch-depth: 0 of actions/checkout, git fetch --unshallow",
+                hint=_DEEPEN,
             )
         self._require_wiki(folder)
         with TemporaryDirectory(prefix="rlm-ci-", ignore_cleanup_errors=True) as work:
@@ -142,8 +143,13 @@ class WikiCheck(WikiJob):
         """The pages that are stale once ``change`` is in, but for those that were so before.
 
         The pages of its head are compared with its sources, as ``compared`` does; where some are
-        stale, those of the merge base as well. Raises as ``compared``.
+        stale, those of the merge base as well. A shallow clone has not the history that pages tell
+        of: none is compared, and the part says so. Raises as ``compared``.
         """
+        if self.repository.is_shallow():
+            return self._not_compared(
+                f"the clone is shallow, and pages tell of the history; {_DEEPEN}"
+            )
         folder = self._folder()
         self._pages = place_of(self._root(), folder)
         sides: list[WikiComparison] = []
@@ -162,8 +168,7 @@ class WikiCheck(WikiJob):
         head, *before = sides
         options = head.pages.state.options
         if any(side.state is None or side.state.options != options for side in sides):
-            why = f"not compared: {OPTIONS}, or by another version"
-            return Part(self.name, why, {"enabled": False}, enabled=False)
+            return self._not_compared(f"{OPTIONS}, or by another version")
         earlier = {(page.name, base.digest_of(page.name)) for base in before for page in base.stale}
         stale = [
             page for page in head.stale if (page.name, head.digest_of(page.name)) not in earlier
@@ -181,6 +186,9 @@ class WikiCheck(WikiJob):
         part = scope.with_closed(part.replace(summary="; ".join(notes)), head.corpus)
         places = sum(len(finding.evidence) for finding in part.findings)
         return part.replace(evidence=Evidence(places, places))
+
+    def _not_compared(self, why: str) -> Part:
+        return Part(self.name, f"not compared: {why}", {"enabled": False}, enabled=False)
 
     def _extracted(self, commit: str, folder: str, place: str) -> bool:
         """Write the pages of a commit to ``place``; whether there are any."""

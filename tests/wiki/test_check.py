@@ -225,3 +225,24 @@ def test_what_pr_cannot_compare_is_said(stage: Stage) -> None:
     stage.repo.run("rm", "-rq", "docs/wiki")
     stage.repo.commit("No wiki")
     assert of_change(stage, base) == ({}, "the change removes the wiki")
+
+
+def test_pr_compares_no_pages_in_a_shallow_clone(stage: Stage, tmp_path: Path) -> None:
+    base = stage.repo.sha()
+    for number in range(3):  # so often that the page of facts tells of it
+        stage.repo.append("shop/__init__.py", f"# {number}\n").commit()
+    assert stage.cli("wiki", "--out", "docs/wiki").code == 0
+    shutil.rmtree(stage.repo.path / ".runs")
+    stage.repo.commit("The wiki again")
+    assert of_change(stage, base) == ({}, "4 pages, none stale")
+    address = f"file://{stage.repo.path}"
+    clone = ["git", "clone", "-q", "--depth", "5", address, str(tmp_path / "five")]
+    subprocess.run(clone, check=True)
+    stage.repo = GitRepo(tmp_path / "five")
+    stage.repo.run("remote", "remove", "origin")
+    pages, summary = of_change(stage, base)
+    assert pages == {}
+    assert summary.startswith("not compared: the clone is shallow")
+    assert "fetch-depth: 0" in summary
+    ended = stage.cli("pr", "--base", base, "--review", "off")
+    assert "– wiki" in ended.stdout, "no tick, and it is listed"
