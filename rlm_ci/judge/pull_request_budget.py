@@ -2,8 +2,8 @@
 
 Two things of our own runs have what was spent: the summary comments, with all texts that they had,
 and the check runs. Whoever may write under our login can lower a figure in either; the highest
-counts, and the report says that they differ. If the comments cannot be read, no model is asked, and
-the report says how to go on.
+counts, and the report says that they differ. If the comments cannot be read, or there are none and
+not all check runs can be read, no model is asked, and the report says how to go on.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rlm_ci.github.posting.check_run import CheckRunStates
     from rlm_ci.github.posting.outcome import Destination
-    from rlm_ci.github.posting.summary_comment import Checkpoint, WrittenState
+    from rlm_ci.github.posting.summary_comment import WrittenState
     from rlm_ci.github.session import GitHubSession
 
 PART = "budget"
@@ -83,27 +84,28 @@ def read(
     except RlmCiError as error:
         doubt = f"the summary comments cannot be read: {error}"
         return budget.replace(doubt=doubt, way_on=printable(error.hint or "run it again later"))
+    checks = check_run.states_of(client, to, login)
+    doubt = way_on = ""
     if not all(comment.all for comment in comments):
-        return budget.replace(
-            doubt="the state of a summary comment cannot be read",
-            way_on="delete the summary comment: the check runs are counted too",
-        )
-    try:
-        on_commits, unread = check_run.states_of(client, to, login), ""
-    except RlmCiError as error:
-        on_commits, unread = [], f"the check runs cannot be read: {error}"
-    return _added_up(budget, comments, on_commits, unread)
+        doubt = "the state of a summary comment cannot be read"
+        way_on = "delete the summary comment: the check runs are counted too"
+        if checks.unread:  # or what was spent would be forgotten with it
+            way_on = f"{checks.way_on}; then delete the summary comment"
+    elif checks.unread and not comments:
+        doubt = "there is no summary comment"
+        way_on = f"{checks.way_on}, or let a run post its summary comment"
+    if doubt:
+        doubt = ", and ".join(filter(None, (doubt, checks.unread)))
+        return budget.replace(doubt=doubt, way_on=printable(way_on))
+    return _added_up(budget, comments, checks)
 
 
 def _added_up(
-    budget: PullRequestBudget,
-    comments: Sequence[WrittenState],
-    on_commits: Sequence[Checkpoint],
-    unread: str,
+    budget: PullRequestBudget, comments: Sequence[WrittenState], checks: CheckRunStates
 ) -> PullRequestBudget:
     """The budget with the highest figure, and a note if others are lower or missing."""
     by_comments = _by_run((state.run, state.run_usd) for each in comments for state in each.all)
-    by_checks = _by_run((state.run, state.cost_usd) for state in on_commits)
+    by_checks = _by_run((state.run, state.cost_usd) for state in checks.states)
     figures = {}
     if comments:
         before = sum(max(state.cost_usd for state in each.all) for each in comments)
@@ -111,11 +113,11 @@ def _added_up(
             "summary comments": sum(each.last.cost_usd if each.last else 0 for each in comments),
             "what they said before": max(before, sum(by_comments.values())),
         }
-    if on_commits:
+    if checks.states:
         figures["check runs"] = sum(by_checks.values())
     runs = _by_run((*by_comments.items(), *by_checks.items()))
     spent = round(max((*figures.values(), sum(runs.values()))), 6)
-    notes = [unread] if unread else []
+    notes = [checks.unread] if checks.unread else []
     if not figures:
         notes.append("none has left a figure")
     elif not comments:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.github.posting import summary_comment
+from rlm_ci.github.posting import check_run, summary_comment
 from rlm_ci.github.posting.outcome import Destination, PostingOptions
 from rlm_ci.github.session import Access, GitHubSession
 from rlm_ci.judge import pull_request_budget
@@ -181,15 +182,99 @@ def test_more_edits_than_are_read_let_no_model_be_asked(
 
 def test_unreadable_check_runs_are_spoken_of_and_the_comment_counts(stage: Stage) -> None:
     spend(stage, 0.5)
-    stage.home.private = True
-    stage.github.token(BOT, permissions={"pull_requests": "write", "contents": "read"})
+    unreadable(stage)
     budget = read(stage)
     assert (budget.spent, budget.doubt) == (0.5, "")
-    assert "the check runs cannot be read: " in budget.part().summary
+    assert "the check runs cannot all be read: " in budget.part().summary
 
 
-def test_more_check_runs_than_are_listed_are_spoken_of(stage: Stage) -> None:
+def crowd(stage: Stage, *apps: str) -> None:
+    """Check runs of the head before ours, one of each of the ``apps``."""
+    first = stage.home.checks[0]
+    stage.home.checks[:0] = [
+        dataclasses.replace(first, id=number, app=app, summary="Theirs.")
+        for number, app in enumerate(apps, 1)
+    ]
+
+
+OURS, OTHERS = ["github-actions"] * 130, [f"app-{number:02}" for number in range(40)]
+
+
+@pytest.mark.parametrize("apps", [OURS, OTHERS], ids=["one suite", "many suites"])
+def test_more_check_runs_than_one_query_lists_are_read(stage: Stage, apps: list[str]) -> None:
     spend(stage, 0.5)
-    (first,) = stage.home.checks
-    stage.home.checks[:0] = [first] * 100
-    assert "GitHub does not list all check runs" in read(stage).note
+    crowd(stage, *apps)
+    budget = read(stage)
+    assert (budget.spent, budget.note, budget.doubt) == (0.5, "", "")
+    stage.state.comments.clear()
+    budget = read(stage)
+    assert (budget.spent, budget.doubt) == (0.5, "")
+    assert budget.note == "by their check runs, as there is no summary comment"
+
+
+def test_the_check_runs_of_our_app_alone_are_asked_for(stage: Stage) -> None:
+    spend(stage, 0.5)
+    crowd(stage, *OURS, *(f"z-{number}" for number in range(500)))
+    read(stage)
+    asked = [one.query for one in stage.github.log if one.path.endswith("/check-runs")]
+    assert sum("page" in query and query.get("filter") == "all" for query in asked) == 2
+
+
+def test_check_runs_beyond_the_last_page_are_a_lower_bound(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_run, "_MOST_PAGES", 1)
+    spend(stage, 0.5, 0.25)
+    lower(stage)
+    last = stage.home.checks[1]
+    crowd = [dataclasses.replace(last, id=number, summary="Ours.") for number in range(1, 221)]
+    stage.home.checks[:] = [stage.home.checks[0], *crowd[:110], last, *crowd[110:]]
+    budget = read(stage)
+    assert (budget.spent, budget.doubt) == (0.75, "")
+    assert "the check runs cannot all be read: 1 pages were not enough" in budget.note
+    assert "check runs $0.50" in budget.note
+    stage.state.comments.clear()
+    budget = read(stage)
+    assert budget.is_reached
+    [found] = budget.part().findings
+    assert "there is no summary comment, and the check runs cannot all be read" in found.message
+    assert (found.hint or "").startswith(
+        "run it again later, or let a run post its summary comment; or"
+    )
+
+
+def unreadable(stage: Stage) -> None:
+    stage.home.private = True
+    stage.github.token(BOT, permissions={"pull_requests": "write", "contents": "read"})
+
+
+def test_without_a_comment_and_check_runs_no_model_is_asked(stage: Stage) -> None:
+    spend(stage, 0.5)
+    stage.state.comments.clear()
+    unreadable(stage)
+    budget = read(stage)
+    assert budget.is_reached
+    [found] = budget.part().findings
+    assert "is not known: there is no summary comment, and the check runs cannot" in found.message
+    assert "this permission: checks: read, or let a run post its summary" in (found.hint or "")
+
+
+def test_a_comment_is_not_deleted_where_the_check_runs_cannot_be_read(stage: Stage) -> None:
+    spend(stage, 0.5)
+    summary(stage).body = "<!-- rlm-ci:report xyz -->\nspent nothing"
+    assert read(stage).way_on == "delete the summary comment: the check runs are counted too"
+    unreadable(stage)
+    budget = read(stage)
+    assert "summary comment cannot be read, and the check runs cannot" in budget.doubt
+    assert budget.way_on.endswith("checks: read; then delete the summary comment")
+
+
+def test_suites_beyond_those_that_github_lists_are_spoken_of(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_run, "_MOST_SUITES", 40)
+    spend(stage, 0.5)
+    crowd(stage, *OTHERS)
+    budget = read(stage)
+    assert budget.spent == 0.5
+    assert "GitHub lists those of 40 suites alone" in budget.note

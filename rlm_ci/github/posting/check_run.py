@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from rlm_ci.github.api.errors import UnreachableError, record, rows, text
+from rlm_ci.errors import RemoteError
+from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record, rows, text
 from rlm_ci.github.posting import summary_comment
 from rlm_ci.github.posting.review_threads import bare
 from rlm_ci.report import wording
@@ -12,6 +13,7 @@ from rlm_ci.report.findings import CLEAN, FINDINGS, Severity
 from rlm_ci.report.rules import address
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import encodable
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,42 +139,89 @@ def other_pulls(client: GitHubClient, to: Destination) -> dict[int, str]:
 
 _ON_COMMITS = """\
 commit {
+  oid
   checkSuites(first: 30) {
     totalCount
     nodes {
-      app { slug }
+      app { slug databaseId }
       checkRuns(first: 100, filterBy: {checkType: ALL}) { totalCount nodes { summary } }
     }
   }
 }"""
+#: Requests for the check runs of commits that have more than the query lists, of a hundred each.
+_MOST_PAGES = 30
+#: GitHub lists the check runs of so many suites of a commit, the newest.
+_MOST_SUITES = 1000
 
 
-def states_of(client: GitHubClient, to: Destination, author: str) -> list[Checkpoint]:
-    """What ``author``'s check runs on the commits of the pull request say of it.
+class CheckRunStates(Value):
+    """What our check runs on the commits of a pull request say of it.
+
+    ``unread`` is why not all were read, "" if all were; ``way_on`` is what to do about it.
+    """
+
+    states: tuple[Checkpoint, ...]
+    unread: str = ""
+    way_on: str = ""
+
+
+def states_of(client: GitHubClient, to: Destination, author: str) -> CheckRunStates:
+    """What ``author``'s check runs say, as far as they can be read.
 
     Nobody can delete a check run. The commits that a forced push has removed are not looked at.
-    Raises RemoteError.
     """
+    states: list[Checkpoint] = []
+    unread = way_on = ""
+    try:
+        for summary in _summaries(client, to, bare(author)):
+            state = summary_comment.checkpoint_of(summary)
+            states += [state] if state and state.number == to.number else []
+    except RemoteError as error:
+        unread = f"the check runs cannot all be read: {error}"
+        way_on = error.hint if isinstance(error, GitHubRefusedError) else "run it again later"
+    return CheckRunStates(tuple(states), unread, way_on)
+
+
+def _summaries(client: GitHubClient, to: Destination, app: str) -> Iterator[str]:
+    """The texts of the check runs of ``app``, some of them twice. Raises RemoteError after some."""
     commits = client.of_pull_request(
         to.repository, to.number, "commits", fields=_ON_COMMITS, what="commits"
     )
-    states = [
-        summary_comment.checkpoint_of(text(check_run.get("summary")))
-        for row in commits.rows
-        for suite in _all_nodes(record(record(row).get("commit")).get("checkSuites"))
-        if text(record(suite.get("app")).get("slug")) == bare(author)
-        for check_run in _all_nodes(suite.get("checkRuns"))
-    ]
-    return [state for state in states if state and state.number == to.number]
+    unlisted: list[str] = []
+    by_app: dict[str, str] = {}
+    largest = 0
+    for row in commits.rows:
+        commit = record(record(row).get("commit"))
+        suites, total = _nodes(commit.get("checkSuites"))
+        largest, is_whole = max(largest, total), total == len(suites)
+        for suite in suites:
+            owner = record(suite.get("app"))
+            if text(owner.get("slug")) == app:
+                app_id = owner.get("databaseId")
+                by_app = {"app_id": str(app_id)} if type(app_id) is int else {}
+                check_runs, total = _nodes(suite.get("checkRuns"))
+                is_whole = is_whole and total == len(check_runs)
+                yield from (text(check_run.get("summary")) for check_run in check_runs)
+        if not is_whole:
+            unlisted.append(text(commit.get("oid")))
+    before = client.requests
+    for oid in reversed(unlisted):
+        path = f"/repos/{to.repository}/commits/{oid}/check-runs"
+        client.more()
+        for check_run in map(record, client.pages(path, "check_runs", filter="all", **by_app)):
+            if client.requests - before > _MOST_PAGES:
+                raise UnreachableError(f"{_MOST_PAGES} pages were not enough", f"GET {path}")
+            if text(record(check_run.get("app")).get("slug")) == app:
+                yield text(record(check_run.get("output")).get("summary"))
+    if largest > _MOST_SUITES:
+        raise UnreachableError(f"GitHub lists those of {_MOST_SUITES:,} suites alone", "REST")
 
 
-def _all_nodes(connection: Any) -> list[dict[str, Any]]:
-    """The nodes of a connection. Raises UnreachableError if it is null, or has more."""
+def _nodes(connection: Any) -> tuple[list[dict[str, Any]], int]:
+    """The nodes of a connection that are listed, and how many it has; -1 for null."""
     listed = record(connection)
-    nodes = rows(listed.get("nodes"))
-    if listed.get("totalCount") != len(nodes):
-        raise UnreachableError("GitHub does not list all check runs", "GraphQL")
-    return list(map(record, nodes))
+    total = listed.get("totalCount")
+    return list(map(record, rows(listed.get("nodes")))), total if type(total) is int else -1
 
 
 def told_of(others: Mapping[int, str]) -> str:

@@ -263,7 +263,8 @@ class Graph:
         checks = [made for made in repo.checks if made.head_sha == sha]
         apps = sorted({made.app for made in checks})
         return connection(apps, lambda app: {
-            "__typename": "CheckSuite", "app": {"__typename": "App", "slug": app},
+            "__typename": "CheckSuite",
+            "app": {"__typename": "App", "slug": app, "databaseId": account_id(app)},
             "checkRuns": _check_runs([made for made in checks if made.app == app]),
         })(info, **args)  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from testing.loopback_github import bodies
 from testing.loopback_github.identity import RefusalError, not_found
 from testing.loopback_github.routes import ROUTES, Answer, Call, R
-from testing.loopback_github.state import CheckRun, Status
+from testing.loopback_github.state import CheckRun, Status, account_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,6 +113,8 @@ def _checks(call: Call) -> Answer:
     for name, key in (("check_name", "name"), ("status", "status")):
         if name in wanted:
             found = [made for made in found if getattr(made, key) == wanted[name]]
+    if "app_id" in wanted:
+        found = [made for made in found if str(account_id(made.app)) == wanted["app_id"]]
     if wanted.get("filter", "latest") == "latest":
         newest = {(made.app, made.name): made.id for made in reversed(found)}
         found = [made for made in found if made.id in newest.values()]
