@@ -46,6 +46,12 @@ _MADE_IN_GO = re.compile(r"&|(?:\w+\.)*New\w*\(")
 _BINDINGS = frozenset((
     "assignment", "variable_declarator", "short_var_declaration", "let_declaration", "var_spec",
 ))  # fmt: skip
+#: What a name may stand for another thing by: a sum of its own, another value, a call of a method.
+_CHANGES = frozenset((
+    "augmented_assignment", "augmented_assignment_expression", "compound_assignment_expr",
+    "assignment_expression", "assignment_statement", "expression_statement",
+))  # fmt: skip
+_CHANGED = re.compile(r"(?:await)?(\w+)(?:(?:[.\[].*?)?[-+*/|&^%]*=(?!=)|\.[\w.]+\()")
 #: What compares alike by itself, of so many characters, and what no code decides.
 _LONGEST = 400
 _ALIKE = re.compile(r"(.+?)={2,3}\1")
@@ -102,7 +108,7 @@ def signs(path: str, content: bytes, tests: Sequence[TouchedTest]) -> dict[str, 
     for test in tests:
         inside = _inside(nodes, test)
         claims = _claims(inside, path)
-        values = _values(inside)
+        values = _values(inside, path)
         is_of_types = path.endswith(_TYPED) and bool(_OF_TYPES.search(f"{test.name}\n{test.text}"))
         by_name[test.name] = TextSigns(
             len(claims),
@@ -230,10 +236,15 @@ def _is_claim(node: Node, path: str) -> bool:
     return _CLAIMS.get(language(path), _SCRIPT).match(text.removeprefix("return ")) is not None
 
 
-def _values(nodes: Iterable[Node]) -> dict[str, list[tuple[int, str]]]:
+def _values(nodes: Iterable[Node], path: str) -> dict[str, list[tuple[int, str]]]:
     """What each name of a test stands for, from which byte on."""
     values: dict[str, list[tuple[int, str]]] = {}
     for node in nodes:
+        if node.type in _CHANGES and not _is_claim(node, path):
+            text = _folded(text_of(node))
+            changed = _CHANGED.match(text)
+            if changed and not (path.endswith(".py") and text.startswith(f"{changed[1]}=")):
+                values.setdefault(changed[1], []).append((node.end_byte, text))
         if node.type not in _BINDINGS:
             continue
         name, value = (
@@ -246,11 +257,19 @@ def _values(nodes: Iterable[Node]) -> dict[str, list[tuple[int, str]]]:
     return values
 
 
-def _bound_text(text: str, at: int, values: Mapping[str, list[tuple[int, str]]]) -> str:
-    """What a text stands for at a byte: if it is a name, what it was bound to last."""
+def _bound_text(text: str, at: int, values: Mapping[str, list[tuple[int, str]]]) -> tuple[str, int]:
+    """What a text stands for at a byte, and since which: if it is a name, its last value."""
     for _ in range(_DEEP):
         at, text = max((row for row in values.get(text, ()) if row[0] <= at), default=(at, text))
-    return text
+    return text, at
+
+
+def _is_changed(
+    text: str, begun: int, last: int, values: Mapping[str, list[tuple[int, str]]]
+) -> bool:
+    """Whether a name in a text stands for another thing since a byte."""
+    names = re.findall(r"\w+", text)
+    return any(begun < at <= last for name in names for at, _ in values.get(name, ()))
 
 
 def _folded(text: str) -> str:
@@ -271,9 +290,13 @@ def _is_tautology(claim: Node, values: Mapping[str, list[tuple[int, str]]], path
     if (_MADE_IN_GO if path.endswith(".go") else _MADE).match(left):
         return False  # an equality of two objects that are made alike
     at = claim.end_byte  # what an ``if`` of Go binds in its head counts
-    bound = _bound_text(left, at, values)
-    # What was bound to no call may be another thing since.
-    return left == right or ("(" in bound and bound == _bound_text(right, at, values))
+    if left == right:
+        return True
+    bound, first = _bound_text(left, at, values)
+    other, second = _bound_text(right, at, values)
+    # What was bound to no call may be another thing since, and so may what a call was given.
+    begun, last = min(first, second), claim.start_byte
+    return "(" in bound and bound == other and not _is_changed(bound, begun, last, values)
 
 
 def _sides(claim: Node) -> list[str]:

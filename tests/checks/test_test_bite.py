@@ -17,7 +17,7 @@ from rlm_ci.report.findings import CLEAN, INCOMPLETE, Part, Severity
 from rlm_ci.runs.store import RunStore
 from rlm_ci.trials.bite import BiteResult
 from rlm_ci.trials.line_breaks import NEGATED, LineBreak
-from rlm_ci.trials.touched_tests import TouchedTest
+from rlm_ci.trials.touched_tests import TouchedTest, TouchedTests
 from testing import plain_pytest
 from testing.repositories.git_repo import GitRepo
 
@@ -310,6 +310,39 @@ def test_a_line_is_more_than_information_only_where_nothing_bites(
     assert findings[-1].severity == severity
     if noticed == 0:
         assert {finding.severity for finding in findings} == {severity}
+
+
+@pytest.mark.parametrize(("noticed", "unnoticed", "severity"), [
+    (8, 2, Severity.INFO),  # the same by other code, such as faster one
+    (13, 3, Severity.INFO),
+    (8, 0, Severity.INFO),
+    (1, 0, Severity.MEDIUM),  # a line that is mended: breaking it shows what was tested before
+    (7, 0, Severity.MEDIUM),
+    (7, 3, Severity.MEDIUM),
+    (1, 11, Severity.MEDIUM),
+])  # fmt: skip
+def test_code_that_does_the_same_anew_needs_no_test_that_fails_without_it(
+    noticed: int, unnoticed: int, severity: Severity
+) -> None:
+    judged = (TouchedTest("tests/test_a.py", "test_a", 1, 2, ""),)
+    edits = (LineBreak("a.py", 3, NEGATED, 0, 1, "", "total"),) * unnoticed
+    result = BiteResult(judged, (), judged, unnoticed=edits, noticed=noticed)
+    first = next(check._findings(result, is_claimed=True))
+    assert (first.rule, first.severity) == ("test-bite/passes-without-change", severity)
+
+
+@pytest.mark.parametrize(("path", "is_shared"), [
+    ("tests/__init__.py", True),  # a class of tests that others inherit
+    ("tests/base.py", True),
+    ("tests/mixins/cart.py", True),
+    ("tests/test_cart.py", False),
+    ("tests/cart_test.py", False),
+    ("test/cart.js", False),  # a runner may be given any name
+])  # fmt: skip
+def test_tests_that_classes_elsewhere_inherit(path: str, is_shared: bool) -> None:
+    tests = (TouchedTest("tests/test_a.py", "test_a", 1, 2, ""),
+             TouchedTest(path, "Cases::test_a", 1, 2, ""))  # fmt: skip
+    assert check._are_shared(TouchedTests(tests)) == is_shared
 
 
 def test_without_a_touched_test_nothing_runs(repo: GitRepo) -> None:

@@ -25,6 +25,8 @@ def python(body: str, name: str = "test_it") -> TextSigns:
     "want = f(1)\n    assert f(1) == want",
     "want = f(1)\n    got = f(1)\n    assert got == want",
     "assert sorted(x) == sorted(x), 'text'",
+    "x.update(d)\n    want = f(x)\n    assert f(x) == want",
+    "want = f(1)\n    d.update(want)\n    assert f(1) == want",
 ])  # fmt: skip
 def test_tautologies_of_python(body: str) -> None:
     result = python(body)
@@ -34,6 +36,12 @@ def test_tautologies_of_python(body: str) -> None:
 @pytest.mark.parametrize("body", [
     "assert f(1) == 2", "assert f(1) == f(2)", "assert Point(1) == Point(1)", "assert f(1)",
     "x = f(1)\n    x = g(1)\n    assert x == f(1)", "assert f(1) is f(1)",
+    # What is compared is another thing since: by an operator, a method, an item, an attribute.
+    "a = C(1)\n    b = C(1)\n    a |= d\n    b.update(d)\n    assert a == b",
+    "a = C(1)\n    was = id(a)\n    a |= d\n    assert was == id(a)",
+    "a = C(1)\n    b = C(1)\n    b.update(d)\n    assert a == b",
+    "a = f(1)\n    b = f(1)\n    b[2] = 3\n    assert a == b",
+    "a = f(1)\n    b = g(a)\n    a.x = 3\n    assert g(a) == b",
 ])  # fmt: skip
 def test_claims_of_python(body: str) -> None:
     result = python(body)
@@ -65,6 +73,10 @@ def test_other_signs() -> None:
     ("x.test.js", "test('a', () => { let n = 0; f(() => n++); expect(n).toBe(0); });", 0),
     ("x.test.js", "test('a', () => { const b = s.a; s.b = 1; expect(s.a).toBe(b); });", 0),
     ("x.test.js", "test('a', () => { assert(f(1) !== f(1)); });", 0),
+    ("x.test.js", "test('a', () => { const b = f(s); s.add(1); expect(f(s)).toBe(b); });", 0),
+    ("x_test.go", ("package x\nfunc TestA(t *testing.T) { w := f(s)\ns.Add(1)\n"
+                  "if f(s) != w { t.Fatal() } }"), 0),
+    ("tests/x.rs", "#[test]\nfn a() { let w = f(&s); s += 1; assert_eq!(f(&s), w); }", 0),
     ("x_test.go", ("package x\nfunc TestA(t *testing.T) { var w = f(1)\n"
                   "if g := f(1); g != w { t.Error(g) } }"), 1),
     ("x_test.go", "package x\nfunc TestA(t *testing.T) { if !(f(1) == f(1)) { t.Fatal() } }", 1),

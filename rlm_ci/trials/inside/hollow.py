@@ -82,6 +82,18 @@ def _test() -> int | None:
     return None  # type: ignore[unreachable]
 
 
+def _is_of_project() -> bool:
+    """Whether the project compares, as when it looks for a key, and no claim of a test."""
+    frame = sys._getframe(2)  # noqa: SLF001 - there is no other way
+    while frame is not None:
+        if frame.f_code.co_filename in TESTS:
+            break
+        if f"_{__name__}" in frame.f_globals:  # by this name each file of the project imports it
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
 def _tell(test: int, what: str) -> None:
     if (test, what) not in _told:
         _told.add((test, what))
@@ -127,7 +139,7 @@ class HollowValue:
         if not isinstance(other, HollowValue):
             raise HollowError("it is compared with something else")
         is_same = bool(self.rlm_key == other.rlm_key)
-        if is_same:
+        if is_same and not _is_of_project():
             _tell(self.rlm_test, SAME)
         return is_same
 
