@@ -15,6 +15,7 @@ from rlm_ci.source.languages import language
 from rlm_ci.source.outline import outline
 from rlm_ci.source.python.call_arguments import pass_alike
 from rlm_ci.source.uses.references import BY_FOLDER, CALL, IMPORT, MANIFESTS
+from rlm_ci.source.uses.written_types import split
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 #: Names of one change that are looked for in another.
 MOST_NAMES = 60
 _FILE = "file"
-#: Parameters that a call may leave out: any number of them, optional ones, those with a default.
-_OPTIONAL = re.compile(
-    r"(?:,?\s*(?:\w+\s+\.\.\.[^(),]+|\.\.\.\w+[^(),]*|\w+\?:[^(),]+|\w+[^(),=]*=[^(),]+))+,?\s*"
-)
+#: Parameters that a call may leave out without a default: any number of them, optional ones.
+_OPTIONAL = re.compile(r"\w+\s+\.\.\.|\.\.\.\w|[\w$]+\?\s*:")
+#: Languages in which no parameter has a default.
+_NO_DEFAULTS = frozenset(("Go", "Java", "Rust"))
 #: Languages whose imports lead to files.
 _BY_FILE = frozenset(LANGUAGES) - BY_FOLDER
 
@@ -101,7 +102,7 @@ def _broken_names(
     uses = NameUses(user.backwards, queries)
     for (row, definer), all_uses in zip(rows, uses.edited_uses(), strict=True):
         references: Sequence[Reference]
-        references = [use for use in all_uses if not _is_of_another(use, row, definer)]
+        references = [use for use in all_uses if not _is_of_another(use, row, definer, change)]
         if row.change == CHANGED and references:
             references = _misfits(references, row, definer, change, user)
         if references:
@@ -125,7 +126,7 @@ def _misfits(
         for path, old in ((definer, True), (row.path, False))
     ]
     signatures = [name.signature if name else "" for name in both]
-    if _has_more_optional(*signatures):
+    if _has_more_optional(language(definer), *signatures):
         return [use for use in references if use.kind not in (CALL, IMPORT)]
     pythons = [name.python if name else None for name in both]
     versions = [python.parameters for python in pythons if python and python.parameters]
@@ -138,21 +139,35 @@ def _misfits(
     ]
 
 
-def _has_more_optional(old: str, new: str) -> bool:
+def _has_more_optional(kind: str, old: str, new: str) -> bool:
     """Whether a signature has optional parameters behind all others, and nothing else is new."""
     start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
     behind = old[start:]
     inserted = new[start : len(new) - len(behind)]
-    return behind[:1] == ")" and new.endswith(behind) and _OPTIONAL.fullmatch(inserted) is not None
+    parameters = [part for part in split(inserted.strip().removeprefix(",")) if part]
+    is_behind = behind[:1] == ")" and new.endswith(behind)
+    return (
+        is_behind and bool(parameters) and all(_may_be_left_out(kind, part) for part in parameters)
+    )
 
 
-def _is_of_another(use: Reference, row: NameChange, definer: str) -> bool:
+def _may_be_left_out(kind: str, parameter: str) -> bool:
+    """Whether a call needs no value for a parameter, as it is written in the language ``kind``."""
+    values = split(parameter, "=")[1:]  # of ``(a) => B``, which is no default, one begins with >
+    has_default = kind not in _NO_DEFAULTS and any(not value.startswith(">") for value in values)
+    return has_default or _OPTIONAL.match(parameter) is not None
+
+
+def _is_of_another(use: Reference, row: NameChange, definer: str, change: OpenChange) -> bool:
     """Whether a line of Go names what its package has by its own name, but of something else."""
     folder = folder_of(definer)
     if language(definer) != "Go" or "." in row.name or folder_of(use.path) != folder:
         return False
-    pattern = rf"(?<![\w.]){row.name}\b|\b{folder.rpartition('/')[2]}\.{row.name}\b"
-    return re.search(pattern, use.text) is None
+    source = (change.sides.fetch(definer, old=True) or b"").decode("utf-8", "replace")
+    clause = re.search(r"^package\s+(\w+)", source, re.MULTILINE)
+    name = re.escape(row.name)
+    package = rf"|\b{clause[1]}\.{name}\b" if clause else ""
+    return re.search(rf"(?<![\w.]){name}\b{package}", use.text) is None
 
 
 def _broken_imports(change: OpenChange, user: OpenChange) -> Iterator[BrokenUse]:

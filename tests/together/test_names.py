@@ -201,6 +201,23 @@ def test_the_same_name_in_one_file(tmp_path: Path) -> None:
         (TS, "text: string)", "text: string, ...more: number[])", {"src/use.ts": TS_USE}, False),
         (TS, "text: string)", "text: string, more: number)", {"src/use.ts": TS_USE}, True),
         (TS, "text: string)", "more = 1, text: string)", {"src/use.ts": TS_USE}, True),
+        (TS, "text: string)", "text: string, more: Map<A, B = C>)", {"src/use.ts": TS_USE}, True),
+        (TS, "text: string)", "text: string, more: (a: A) => B)", {"src/use.ts": TS_USE}, True),
+        (
+            TS,
+            "text: string)",
+            "text: string, more: (a: A) => B = id)",
+            {"src/use.ts": TS_USE},
+            False,
+        ),
+        (
+            RUST,
+            "text: &str)",
+            "text: &str, more: impl Iterator<Item = u8>)",
+            {"src/lib.rs": RUST_USE},
+            True,
+        ),
+        (RUST, "text: &str)", "text: &str, more: Foo<Item=u8>)", {"src/lib.rs": RUST_USE}, True),
     ],
 )
 def test_parameters_that_a_call_may_leave_out_break_none(
@@ -223,6 +240,17 @@ def test_a_method_of_go_called_as_a_function_is_no_use_of_it(tmp_path: Path) -> 
     function = {"text/use.go": 'package text\n\nvar parsed = Two.Parse(Parse("a"))\n'}
     (message,) = shop(tmp_path / "function", files).sides(one=one, two=function)
     assert "changes `Parse` (text/text.go:3; " in message
+
+
+@pytest.mark.parametrize("folder", ["text", "go-text", "text.v3", "text/v2"])
+def test_a_package_of_go_is_called_as_its_files_say(tmp_path: Path, folder: str) -> None:
+    text = f"{GO['text/text.go']}\ntype two struct{{}}\n"
+    files = {"go.mod": GO["go.mod"], f"{folder}/text.go": text}
+    one = {f"{folder}/text.go": text.replace("func Parse(s string", "func Parse(s string, n int")}
+    module = GO["go.mod"].split()[1]
+    test = f'package text_test\n\nimport text "{module}/{folder}"\n\nvar parsed = text.Parse("a")\n'
+    (message,) = shop(tmp_path, files).sides(one=one, two={f"{folder}/text_test.go": test})
+    assert "changes `Parse` (" in message
 
 
 def test_the_same_name_in_two_files_of_a_package_of_go(tmp_path: Path) -> None:

@@ -125,15 +125,15 @@ def _written_parameters(signature: str, name: str) -> list[str] | None:
     return split(signature[start + 1 : _past(signature, start) - 1]) if start >= 0 else None
 
 
-def split(text: str) -> list[str]:
-    """The parts between commas that are in no brackets."""
+def split(text: str, between: str = ",") -> list[str]:
+    """The parts between commas, or another sign, that are in no brackets."""
     parts, depth, begin = [], 0, 0
     for at, sign in enumerate(text):
         if sign in _OPEN:
             depth += 1
         elif sign in _CLOSE and text[at - 1 : at] not in ("-", "="):
             depth -= 1
-        elif sign == "," and not depth:
+        elif sign == between and not depth:
             parts.append(text[begin:at].strip())
             begin = at + 1
     last = text[begin:].strip()
