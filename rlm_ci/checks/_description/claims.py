@@ -94,15 +94,24 @@ _BEHAVIOUR_PREFIXES = frozenset(("feat", "feature", "fix", "bugfix", "hotfix", "
 #: What a run of tests here need not show (types, other machines), or is no part of the program, by
 #: the first words about it.
 _BESIDE_WORDS = (
-    r"tests?|testing|ci|docs?|documentation|typos?|typings?|annotations?|types?|hooks?|pre-commit|"
-    r"mypy|pyright|ruff|flake8|clippy|\w*lint\w*|(?:static|spell|shell|type)-?check\w*|warnings?|"
-    r"workflow\w*|changelog|readme|coverage|comments?|release|"
-    r"c?python|py[23]\w*|pypy\w*|windows|win32|mac ?os|osx|freebsd|android|ios|"
-    r"build|badge|copyright|licen[cs]e|example\w*|docstring\w*"
+    r"tests?|testing|ci|docs?|documentation|typos?|typings?|pre-commit|mypy|pyright|ruff|flake8|"
+    r"clippy|\w*lint\w*|(?:static|spell|shell|type)-?check\w*|workflow\w*|changelog|readme|"
+    r"coverage|c?python ?[23][\w.]*|py[23]\w*|pypy\w*|windows|win32|mac ?os|osx|freebsd|"
+    r"copyright|licen[cs]e|docstring\w*"
 )
-_BESIDE = rf"(?:[\w'-]+ ){{0,4}}(?:{_BESIDE_WORDS})\b"
-_IS_BESIDE = re.compile(rf"\w+\((?:{_BESIDE_WORDS})\)!?: |(?:\w+(?:\([^()\n]+\))?!?: )?{_BESIDE}",
-                        re.IGNORECASE)  # fmt: skip
+#: Words of that kind which programs have, too: they count in the scope, and at the end.
+_LAST_WORDS = (
+    r"annotations?|types?|hooks?|warnings?|comments?|release|c?python|android|ios|build|badge|"
+    r"example\w*"
+)
+_BESIDE = (
+    rf"(?:[\w'-]+ ){{0,4}}(?:(?:{_BESIDE_WORDS})\b|"
+    rf"(?:{_LAST_WORDS})(?: (?:support\w*|errors?|hints?|checks?))?(?: \(#\d+\))?\s*$)"
+)
+_IS_BESIDE = re.compile(
+    rf"\w+\((?:{_BESIDE_WORDS}|{_LAST_WORDS})\)!?: |(?:\w+(?:\([^()\n]+\))?!?: )?{_BESIDE}",
+    re.IGNORECASE,
+)
 _BEHAVIOUR = re.compile(
     rf"(?:{_ADDS}|fix(?:e[sd])?|fixing|mends?|supports?|supported|allows?|allowed|handles?|handled|"
     rf"corrects?|corrected|prevents?|rejects?|accepts?|enables?|ensures?|avoids?)\b(?! {_BESIDE})",

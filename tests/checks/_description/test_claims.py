@@ -102,6 +102,9 @@ def test_issues_that_a_description_closes(title: str, body: str, issues: list[st
 @pytest.mark.parametrize("title", [
     "Add reduced prices", "fix: round the total", "feat(cart): reduce prices", "Fixes the total",
     "Support reduced prices", "fix!: the total of a line",
+    "feat: build the index in parallel", "fix: crash when comments are empty",
+    "fix: null release date crashes", "fix: example.com is refused", "Fix release dates of carts",
+    "feat: hooks for carts", "fix: types of rows that were lost", "Fix warnings shown twice",
 ])  # fmt: skip
 def test_a_title_of_behaviour(title: str) -> None:
     assert claims_behaviour(title)
@@ -113,7 +116,8 @@ def test_a_title_of_behaviour(title: str) -> None:
     "fix: formatting, no functional changes", "feat: better type supports (#20)",
     "fix(types): accept tuples", "fix variable shadowing in py2", "Fix staticcheck errors",
     "Fix paths on Windows",
-    "feat(cart)!: new docs",
+    "feat(cart)!: new docs", "fix: wrong types", "Fix return type hints (#7)", "fix: Python 2.7",
+    "fix(release): the name of the tag", "fix: broken build",
 ])  # fmt: skip
 def test_a_title_of_something_else(title: str) -> None:
     assert not claims_behaviour(title)
