@@ -15,6 +15,7 @@ from contextlib import suppress
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
     from typing import Any
 
 #: The lines of touched tests by absolute path: first, last, and its number in the order.
@@ -70,7 +71,7 @@ def hollow_object() -> Callable[[str, dict[str, Any]], None] | None:
 
 def _test() -> int | None:
     """The touched test that this is called by; None while a module is imported."""
-    frame = sys._getframe(2)  # noqa: SLF001 - there is no other way
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - there is no other way
     while frame is not None:
         code = frame.f_code
         if code.co_name == "<module>":
@@ -78,19 +79,19 @@ def _test() -> int | None:
         for first, last, number in TESTS.get(code.co_filename, ()):
             if first <= code.co_firstlineno <= last:
                 return number
-        frame = frame.f_back  # type: ignore[assignment]
-    return None  # type: ignore[unreachable]
+        frame = frame.f_back
+    return None
 
 
 def _is_of_project() -> bool:
     """Whether the project compares, as when it looks for a key, and no claim of a test."""
-    frame = sys._getframe(2)  # noqa: SLF001 - there is no other way
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - there is no other way
     while frame is not None:
         if frame.f_code.co_filename in TESTS:
             break
         if f"_{__name__}" in frame.f_globals:  # by this name each file of the project imports it
             return True
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return False
 
 
