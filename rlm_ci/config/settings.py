@@ -28,6 +28,10 @@ _SECRETS = ("api_key", "apikey", "token", "secret", "password")
 #: A key whose parts the parser of TOML would take minutes for: its time grows by their square.
 _DEEP = rb"""(?<![\w\\-])(?:(?:[\w-]++|"(?:\\.|[^"\\\n]){0,200}"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}"""
 _UNLIMITED = ("unlimited", "unbounded", "infinite", "infinity")
+#: How the variable of a setting begins.
+_PREFIX = "RLM_CI_"
+#: Similarity from which on an unknown variable counts as misspelt.
+_ALIKE = 0.8
 
 #: Settings of older versions, and the value that each has now.
 _FIXED = {
@@ -79,7 +83,7 @@ class Setting(Value):
         """The environment names, the strongest first."""
         if not self.own_env or self.columns:  # a table does not fit in a variable
             return self.env
-        return ("RLM_CI_" + self.key.upper().replace(".", "_"), *self.env)
+        return (_variable(self.key), *self.env)
 
 
 def environment() -> Mapping[str, str]:
@@ -187,10 +191,66 @@ def convert(row: Setting, raw: Any, source: str) -> Any:
     return reader(row, raw, source)
 
 
+def _variable(key: str) -> str:
+    return _PREFIX + key.upper().replace(".", "_")
+
+
+def variable_doubts(environ: Mapping[str, str], rows: Iterable[Setting]) -> list[ConfigError]:
+    """A doubt for each variable that none of ``rows`` reads, and that looks like one of theirs.
+
+    Raises ConfigError for the variable of a setting that older versions had.
+    """
+    variables = {name for row in rows for name in row.variables}
+    fixed = {_variable(key): value for key, value in _FIXED.items()}
+    unread = [name for name in sorted(environ) if name not in variables and environ[name].strip()]
+    doubts = []
+    for name in unread:
+        if name in fixed:
+            hint = f"unset it: it is always {fixed[name]} now"
+            raise ConfigError(f"unknown setting {name}", where="the environment", hint=hint)
+        if name.startswith(_PREFIX) and (alike := _similar_variables(name, sorted(variables))):
+            text = f"no setting reads {name[:80]}"
+            hint = f"did you mean {' or '.join(alike)}?"
+            doubts.append(ConfigError(text, where="the environment", hint=hint))
+    return doubts
+
+
+def _similar_variables(name: str, variables: Sequence[str]) -> list[str]:
+    """The one that is spelt most like ``name``, else those of a section or a key of that name.
+
+    Each hook asks this, so it loads no library: who misspells a name gets most of its beginning
+    and of its end right.
+    """
+    word = name.removeprefix(_PREFIX)
+    words = [other.removeprefix(_PREFIX) for other in variables if other.startswith(_PREFIX)]
+    similar = [(_similarity(word, other), other) for other in words]
+    close = [max(similar)[1]] if similar and max(similar)[0] >= _ALIKE else []
+    close = close or [other for other in words if other == f"{word}_ENABLED"]
+    close = close or [other for other in words if other.endswith(f"_{word}")][:3]
+    return [_PREFIX + match for match in close]
+
+
+def _similarity(first: str, second: str) -> float:
+    """The part of the longer word that both begin and end with."""
+    shorter, longer = sorted((first, second), key=len)
+    begin = 0
+    while begin < len(shorter) and shorter[begin] == longer[begin]:
+        begin += 1
+    end = 0
+    while end < len(shorter) - begin and shorter[-1 - end] == longer[-1 - end]:
+        end += 1
+    return (begin + end) / len(longer)
+
+
 def _unknown_setting(key: str, rows: Iterable[Setting], source: str) -> ConfigError:
     """The error of a key that no config file has, such as a secret."""
     if key in _FIXED:
         hint = f"remove it: it is always {_FIXED[key]} now"
+        return ConfigError(f"unknown setting {key!r}", where=source, hint=hint)
+    option = next((row for row in rows if row.key == key and row.flag and not row.secret), None)
+    if option is not None:
+        names = " or ".join((str(option.flag), *option.variables[:1]))
+        hint = f"remove it, and give it to the command: {names}"
         return ConfigError(f"unknown setting {key!r}", where=source, hint=hint)
     last = key.rpartition(".")[2]
     if not last.lower().endswith(_SECRETS):

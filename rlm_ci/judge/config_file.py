@@ -50,23 +50,28 @@ TOGETHER = {
 
 
 def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
-    """Apply the config file of ``change``, and return doubts about it.
+    """Apply the config file of ``change``, and return doubts about it and about variables.
 
-    Raises ConfigError for an invalid file; some of it may have been applied.
+    Raises ConfigError for an invalid file, of which some may have been applied, and for the
+    variable of a setting of older versions.
     """
     record, source = read(options, change)
-    if record:
+    doubts: list[ConfigError] = []
+    rows = options.rows.values()
+    if record or settings.variable_doubts(options.environ, rows):
         from rlm_ci.config.options import PROGRAM  # a hook without a configuration reads fewer
 
-        options.apply(record, source, (*PROGRAM, *checks.rows(checks.names())))
+        table = (*PROGRAM, *checks.rows(checks.names()))
+        doubts += settings.variable_doubts(options.environ, (*table, *rows))
+        options.apply(record, source, table)
     _require_templates(options)
     checks.require(options.checks, options.sources["checks"])
     accepted = options.suppressions
-    if not accepted:
-        return []
-    from rlm_ci.report import suppressions
+    if accepted:
+        from rlm_ci.report import suppressions
 
-    return suppressions.require(accepted, options.sources["suppressions"], _rules())
+        doubts += suppressions.require(accepted, options.sources["suppressions"], _rules())
+    return doubts
 
 
 def _rules() -> dict[str, Collection[str] | None]:

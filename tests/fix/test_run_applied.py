@@ -181,7 +181,7 @@ def test_a_change_that_is_green_as_it_is_needs_no_fix(stage: Stage) -> None:
         "RLM_CI_FIX": "look for more",
         "RLM_VALIDATOR": "grep -q 'a + b' calc.py",
         "RLM_CI_LOOP_AGENT": "true x",
-        "RLM_CI_REVIEW": "off",
+        "RLM_CI_REVIEW_ENABLED": "off",
         "RLM_CI_MODEL": None,
     }
     words = ("pr", "--base", "HEAD~1", "--no-publish")

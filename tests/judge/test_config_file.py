@@ -133,6 +133,52 @@ def test_nothing_of_a_bad_file_is_obeyed(cli: Cli, repo: GitRepo, *, named: bool
     assert (ended.code, "MINE" in ended.stdout) == (5, False)
 
 
+@pytest.mark.parametrize("text", ["", "fail_level = 'low'\n"])
+def test_a_variable_of_a_setting_that_is_gone_is_refused_as_its_key(
+    cli: Cli, repo: GitRepo, text: str
+) -> None:
+    base = repo.write("rlm-ci.toml", text).commit()
+    env = {"RLM_CI_PUBLISH_MAX_COMMENTS": "7"}
+    for args in ((), ("--base", base), ("--staged",)):
+        ended = cli("check", "--format", "json", *args, cwd=repo, env=env)
+        report = ended.json()
+        assert (ended.code, report["verdict"], report["findings"]) == (5, "not_run", []), args
+        assert ended.stderr.startswith(
+            "error: unknown setting RLM_CI_PUBLISH_MAX_COMMENTS (the environment)\n"
+            "hint: unset it: it is always 50 now\n"
+        )
+    assert config(cli, repo, RLM_CI_PUBLISH_MAX_COMMENTS=" ").code == 0  # as all that are empty
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("RLM_CI_FAIL_LEVLE", "did you mean RLM_CI_FAIL_LEVEL?"),
+        ("RLM_CI_REVIEW", "did you mean RLM_CI_REVIEW_ENABLED?"),
+        ("RLM_CI_API_KEY", "did you mean RLM_CI_OPENAI_API_KEY?"),
+        ("RLM_CI_MAX_FILES", "did you mean RLM_CI_DIFF_BUDGET_MAX_FILES"),
+        *((name, "") for name in ("RLM_CI_OUTCOMES", "RLM_CI_DELIVERY_TOKEN", "RLM_CI_CHANNEL")),
+        ("RLM_CI_FRAMEWORK_OF_OURS", ""),
+        ("RLM_CI_INIT_MODEL", ""),  # of another command
+        ("RLM_FAIL_LEVEL", ""),
+    ],
+)
+def test_a_misspelt_variable_is_a_warning(cli: Cli, repo: GitRepo, name: str, hint: str) -> None:
+    repo.commit("empty")
+    ended = cli("pr", "--base", "HEAD", cwd=repo, env={name: "low"})
+    assert ended.code == 0
+    assert (f"no setting reads {name}" in ended.stderr) == bool(hint), ended
+    assert ended.stderr.count("warning: ") == bool(hint)
+    assert hint in ended.stderr
+
+
+def test_a_check_alone_knows_the_variables_of_others(cli: Cli, repo: GitRepo) -> None:
+    repo.commit("empty")
+    for name, doubts in (("RLM_CI_FAIL_LEVLE", 1), ("RLM_CI_LOOP_RLMS_AUTO_MAX_FILES", 0)):
+        ended = cli("check", "diff-budget", cwd=repo, env={name: "9"})
+        assert (ended.code, ended.stderr.count("no setting reads")) == (0, doubts), ended
+
+
 def test_an_unknown_check_is_refused_whatever_is_named(cli: Cli, repo: GitRepo) -> None:
     repo.write("rlm-ci.toml", 'checks = ["diff-bugdet"]\n').commit()
     for words in (("check",), ("check", "diff-budget"), ("pr",), ("config",)):

@@ -139,7 +139,7 @@ def test_from_the_comment_to_the_patch(fixing: Stage, tmp_path: Path) -> None:
     code = fixing.run(
         event, "--no-publish", GITHUB_OUTPUT=str(outputs), RLM_CI_FIX="make the tests pass",
         RLM_CI_LOOP_AGENT=agent, RLM_VALIDATOR="grep -q 2 src/c.py",
-        RLM_CI_REVIEW="off",
+        RLM_CI_REVIEW_ENABLED="off",
     )  # fmt: skip
     told = outputs.read_text()
     patch = re.search(r"^patch<<(\S+)\n(.*)\n\1$", told, re.MULTILINE)
