@@ -54,13 +54,15 @@ class Import(Row):
 class EntryPoint(Row):
     """Where a program begins: ``kind`` is main, script, action, command, route, test or task.
 
-    The kind package is a name by which other programs import the package.
+    The kind package is a name by which other programs import the package. ``runs`` is the command,
+    the file or the ``module:function`` that a manifest gives a script or a task.
     """
 
     kind: str
     name: str
     line_start: int
     line_end: int
+    runs: str = ""
 
 
 class Outline(Row):

@@ -195,7 +195,7 @@ class Walk:
     def enter(self, kind: str, name: str, node: Node) -> None:
         """Add an entry point."""
         lines = node.start_point.row + 1, _last_row(node) + 1
-        self.entries.append(EntryPoint.of((kind, clipped(name, 300), *lines)))
+        self.entries.append(EntryPoint.of((kind, clipped(name, 300), *lines, "")))
 
     def bring(
         self, module: str, names: tuple[str, ...], at: Node | int, level: int = 0,
@@ -261,7 +261,7 @@ class Walk:
         doc, doc_start, doc_end = self._file_doc(root)
         if self._tests and is_trial(self.path):
             row = (min(self._tests), max(self._tests))
-            self.entries.append(EntryPoint.of(("test", clipped(self.path, 300), *row)))
+            self.entries.append(EntryPoint.of(("test", clipped(self.path, 300), *row, "")))
         symbols = [
             symbol.replace(is_public=shown)
             if (shown := _is_shown(symbol.name, public, names)) != symbol.is_public

@@ -22,13 +22,15 @@ _MAX_BYTES = 1 << 20
 #: The most names that are read of one table, and files that one alias may name.
 _MOST = 500
 _STANDS_FOR = 20
+#: Characters of what a script runs.
+_COMMAND = 1000
 _TABLE = re.compile(r"\s*\[\[?([^\[\]]*)\]\]?\s*(?:#.*)?$")
 _NEEDED = re.compile(
     r"""(?:target\s*\.\s*(?:'[^']*'|"[^"]*"|[\w.-]+)\s*\.\s*)?"""
     r"""((?:workspace\s*\.\s*|dev-|build-|dev_|build_)?dependencies)(?:\s*\.\s*("[^"]+"|'[^']+'|[\w-]+))?"""
 )
 _KEY = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([\w.-]+))\s*=\s*(.*)$""")
-_SCRIPT = re.compile(r"\s*([\w.-]+)\s*=\s*[\w.]+(?::[\w.]+)?")
+_SCRIPT = re.compile(r"\s*([\w.-]+)\s*=\s*([\w.]+(?::[\w.]+)?[^#]*)")
 _TARGET = re.compile(r"([A-Za-z0-9][\w./-]*)(?: +[A-Za-z0-9][\w./-]*)*\s*:(?![=:])")
 _SCRIPT_TABLES = {
     "project.scripts": "script", "project.gui-scripts": "script", "tool.poetry.scripts": "script",
@@ -43,8 +45,9 @@ class _Manifest:
         #: The ``main`` of a ``package.json``, which represents it; of others, what is needed.
         self.imports: list[Import] = []
 
-    def enter(self, kind: str, name: str, line: int) -> None:
-        self.entries.append(EntryPoint.of((kind, clipped(name, 300), line, line)))
+    def enter(self, kind: str, name: str, line: int, runs: object = "") -> None:
+        text = runs[:_COMMAND] if isinstance(runs, str) else ""
+        self.entries.append(EntryPoint.of((kind, clipped(name, 300), line, line, text)))
 
     def need(self, name: str, line: int, files: tuple[str, ...] = ()) -> None:
         self.imports.append(Import.of((clipped(name, 300), files, line, 0, ())))
@@ -109,7 +112,7 @@ def _tables(manifest: _Manifest, lines: list[str]) -> None:
         key = pair[1] or pair[2] or pair[3]
         value = pair[4].partition("#")[0].strip().strip("\"'")
         if table in _SCRIPT_TABLES:
-            manifest.enter("script", key, number)
+            manifest.enter("script", key, number, value)
         elif key == "name" and table == "bin":
             manifest.enter("script", value, number)
         elif key == "name" and table in ("project", "package", "tool.poetry"):
@@ -156,7 +159,7 @@ def _installed(manifest: _Manifest, lines: list[str]) -> None:
             continue
         script = _SCRIPT.match(line) if inside and line[:1].isspace() else None
         if script:
-            manifest.enter("script", script[1], number)
+            manifest.enter("script", script[1], number, script[2].strip(" \"'"))
         elif line.strip() and not line.lstrip().startswith(("#", ";")):
             inside = False
 
@@ -181,13 +184,13 @@ def _package(manifest: _Manifest, lines: list[str]) -> None:
     _exports(manifest, lines, name, record)
     bins = record.get("bin")
     if isinstance(bins, str) and name:
-        manifest.enter("script", name.rpartition("/")[2], _line_of(lines, "bin", 0))
+        manifest.enter("script", name.rpartition("/")[2], _line_of(lines, "bin", 0), bins)
     for group, kind in (("bin", "script"), ("scripts", "task")):
         inner = record.get(group)
         number = _line_of(lines, group, 0)
-        for key in list(inner)[:_MOST] if isinstance(inner, dict) else ():
+        for key, runs in islice(inner.items(), _MOST) if isinstance(inner, dict) else ():
             number = _line_of(lines, key, number - 1)
-            manifest.enter(kind, key, number)
+            manifest.enter(kind, key, number, runs)
 
 
 def _exports(manifest: _Manifest, lines: list[str], name: str, record: Mapping[str, Any]) -> None:

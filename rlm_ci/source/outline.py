@@ -49,7 +49,7 @@ def _command(path: str, content: bytes) -> tuple[EntryPoint, ...]:
     is_bare = "." not in path.rpartition("/")[2]
     if not is_bare or not content.startswith(b"#!") or is_trial(path):
         return ()
-    return (EntryPoint.of(("script", clipped(path, 300), 1, 1)),)
+    return (EntryPoint.of(("script", clipped(path, 300), 1, 1, "")),)
 
 
 def _remark(name: str, content: bytes) -> tuple[str, int, int]:

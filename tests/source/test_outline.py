@@ -33,6 +33,7 @@ def written(found: Outline) -> str:
     record = dict(zip(Outline._fields, json.loads(json.dumps(found)), strict=True))
     # A file has what an import is called only where it has another name.
     record["imports"] = [row if row[4] else row[:4] for row in record["imports"]]
+    record["entries"] = [row if row[4] else row[:4] for row in record["entries"]]
     parts = [
         f" {json.dumps(key)}: "
         + (
@@ -52,6 +53,7 @@ def test_an_outline_tells_what_stands_in_the_file(source: Path) -> None:
     assert written(found) == expected
     record = json.loads(expected)
     record["imports"] = [[*row, []][:5] for row in record["imports"]]
+    record["entries"] = [[*row, ""][:5] for row in record["entries"]]
     assert Outline.of_json(list(record.values())) == found
 
 
@@ -249,7 +251,7 @@ def test_lines_are_those_of_git_where_python_sees_more() -> None:
 def test_a_package_that_can_be_run_is_an_entry_from_its_first_line_to_its_last() -> None:
     for text in (b"import a\n\na.b()\n", b"import a\n\na.b()"):
         (entry,) = sound("shop/__main__.py", text).entries
-        assert entry == ("main", "python -m shop", 1, 3)
+        assert entry == ("main", "python -m shop", 1, 3, "")
 
 
 def test_reading_python_leaves_the_collector_and_the_warnings_as_they_were() -> None:
@@ -387,6 +389,20 @@ MANIFESTS: dict[str, tuple[bytes, list[tuple[str, str, int]]]] = {
     ".github/workflows/ci.yml": (b"# x\nname: 'CI' # y\non: push\n", [("task", "workflow: CI", 2)]),
     "Procfile": (b"web: gunicorn a\n", [("main", "process: web", 1)]),
 }
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("pyproject.toml", ["shop:main", "d:e"]),
+        ("package.json", ["x.js", "tsc", "x"]),
+        ("setup.cfg", ["a.b:c", "d:e"]),
+        ("setup.py", ["a:b", "c:d"]),
+        ("Makefile", ["", "", ""]),
+    ],
+)
+def test_an_entry_of_a_manifest_has_what_it_runs(path: str, expected: list[str]) -> None:
+    assert [entry.runs for entry in sound(path, MANIFESTS[path][0]).entries] == expected
 
 
 @pytest.mark.parametrize("path", MANIFESTS)

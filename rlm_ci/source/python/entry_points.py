@@ -102,8 +102,8 @@ def _installed(call: ast.expr) -> list[EntryPoint]:
         for group, scripts in zip(keyword.value.keys, keyword.value.values, strict=True):
             is_script = text_of(group) in ("console_scripts", "gui_scripts")
             for script in scripts.elts if is_script and isinstance(scripts, ast.List) else ():
-                name = text_of(script).partition("=")[0].strip()
+                name, _, runs = map(str.strip, text_of(script).partition("="))
                 if name:
-                    line = script.end_lineno or script.lineno
-                    points.append(EntryPoint("script", clipped(name, 300), script.lineno, line))
+                    lines = script.lineno, script.end_lineno or script.lineno
+                    points.append(EntryPoint("script", clipped(name, 300), *lines, runs))
     return points

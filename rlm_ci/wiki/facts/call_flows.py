@@ -5,7 +5,6 @@ All flows go down level by level together, so that a level's files are read at o
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 #: The kind of a start that others call, and of the code of a file outside of its definitions.
 FUNCTION, TOP = "function", "top"
 _KINDS = ("script", "main", "command", "route")
-_SCRIPT = re.compile(r"""['"]?([\w.-]+)['"]?\s*=\s*['"]?([\w.]+)(?::([\w.]+))?""")
+_SCRIPT = re.compile(r"([\w.]+):([\w.]+)")
 #: Names that the standards for servers give to what they hand over.
 _SERVED = re.compile(r"\bself,\s*(environ|scope)\b[^,]*,\s*(?:start_response|receive)\b")
 #: Of the most used, those before the first of other folders, and such folders.
@@ -65,25 +64,24 @@ class FlowStart(Row):
 
 
 def entry_starts(
-    files: Mapping[str, FileFacts], program: Iterable[str], resolver: CallResolver, read: Read
+    files: Mapping[str, FileFacts], program: Iterable[str], resolver: CallResolver
 ) -> list[FlowStart]:
     """The entry points whose definitions are known, scripts first, in order of their files."""
     inside = sorted(program)
-    manifests = [path for path, file in files.items() if _is_manifest(file)]
-    texts = read(sorted(manifests))
+    manifests = {path for path, file in files.items() if _is_manifest(file)}
     starts: list[FlowStart] = []
-    for path in [*sorted(texts), *inside]:
+    for path in [*sorted(manifests), *inside]:
         for entry in files[path].outline.entries:
             if entry.kind not in _KINDS:
                 continue
-            if path in texts:
-                at = _scripted(path, entry, texts[path], inside, resolver, files)
+            if path in manifests:
+                at = _scripted(path, entry, inside, resolver, files)
             else:
                 at = definition_around(files[path], entry)
             if at is not None:
                 row = (entry.kind, entry.name, path, entry.line_start, entry.line_end, at)
                 starts.append(FlowStart.of((*row, 0, 0)))
-        starts += _served(files[path]) if path not in texts else ()
+        starts += _served(files[path]) if path not in manifests else ()
     return sorted(
         starts, key=lambda start: (_KINDS.index(start.kind), start.path, start.line_start)
     )
@@ -142,48 +140,32 @@ def _is_manifest(facts: FileFacts) -> bool:
     return scripts and name in ("pyproject.toml", "setup.cfg", "setup.py", "package.json")
 
 
-def _scripted(  # noqa: PLR0917 - all that says where a script leads
-    path: str, entry: EntryPoint, content: bytes, program: Sequence[str], resolver: CallResolver,
+def _scripted(
+    path: str, entry: EntryPoint, program: Sequence[str], resolver: CallResolver,
     files: Mapping[str, FileFacts],
 ) -> Definition | None:  # fmt: skip
-    """The definition that a manifest names at an entry's line; None if it is not known."""
-    text = content.decode("utf-8", "replace")
+    """The definition that an entry of a manifest runs; None if it is not known."""
     if path.endswith("package.json"):
-        target = _of_package(path, entry, text, program, files)
+        target = _of_package(path, entry.runs, program, files) if entry.runs else None
         return None if target is None else top_of(files[target], 1, files[target].outline.lines)
-    line = "\n".join(text.split("\n")[entry.line_start - 1 : entry.line_end])
-    for match in _SCRIPT.finditer(line):
-        if match[1] != entry.name:
-            continue
-        inner = match[2].replace(".", "/")
-        ends = (f"{inner}.py", f"{inner}/__init__.py")
-        fitting = [
-            file for file in program if file in ends or file.endswith(tuple(f"/{w}" for w in ends))
-        ]
-        folder = folder_of(path)
-        fitting.sort(key=lambda file: (not file.startswith(folder), file.count("/"), file))
-        for file in fitting:
-            if match[3] and (definition := resolver.definition_named(file, match[3])) is not None:
-                return definition
-    return None
+    match = _SCRIPT.match(entry.runs)
+    if match is None:
+        return None
+    inner = match[1].replace(".", "/")
+    ends = (f"{inner}.py", f"{inner}/__init__.py")
+    fitting = [
+        file for file in program if file in ends or file.endswith(tuple(f"/{w}" for w in ends))
+    ]
+    folder = folder_of(path)
+    fitting.sort(key=lambda file: (not file.startswith(folder), file.count("/"), file))
+    definitions = (resolver.definition_named(file, match[2]) for file in fitting)
+    return next(filter(None, definitions), None)
 
 
 def _of_package(
-    path: str,
-    entry: EntryPoint,
-    text: str,
-    program: Sequence[str],
-    files: Mapping[str, FileFacts],
+    path: str, target: str, program: Sequence[str], files: Mapping[str, FileFacts]
 ) -> str | None:
     """The source file that ``bin`` of a ``package.json`` names, or the one script of that name."""
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    bin_field = record.get("bin") if isinstance(record, dict) else None
-    target = bin_field.get(entry.name) if isinstance(bin_field, dict) else bin_field
-    if not isinstance(target, str) or len(target) > 300:
-        return None
     sources = set(program)
     stem = target.rpartition(".")[0] if target.endswith((".js", ".mjs", ".cjs")) else target
     names = [target, *(f"{base}{suffix}" for base in (target, stem) for suffix in _SUFFIXES)]

@@ -7,7 +7,6 @@ What a command is for is said by the name of its task, or by its first words.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from itertools import islice
@@ -236,11 +235,9 @@ def _written(read: Outline, name: str, lines: list[str]) -> Iterator[ProjectComm
     ]
     for entry in scripts:
         text = f"cargo run --bin {entry.name}" if name == "Cargo.toml" else entry.name
-        value = lines[entry.line_start - 1].partition("=")[2].partition("#")[0].strip(" \"'")
-        runs = value if name in ("pyproject.toml", "setup.cfg") else ""
-        yield ProjectCommand(RUN, text, entry.line_start, runs[:_LONGEST])
+        yield ProjectCommand(RUN, text, entry.line_start, entry.runs[:_LONGEST])
     if name == "package.json":
-        yield from _package(read, lines)
+        yield from _package(read)
     elif read.language == "Makefile":
         for entry in read.entries:
             if _NAME.fullmatch(entry.name):
@@ -265,22 +262,14 @@ def _recipe(lines: Sequence[str], line: int) -> str:
     return next(filter(by_command, recipe), recipe[0] if recipe else "")
 
 
-def _package(read: Outline, lines: Sequence[str]) -> Iterator[ProjectCommand]:
-    try:
-        scripts = json.loads("\n".join(lines)).get("scripts", {})
-    except (ValueError, RecursionError, AttributeError):
-        return
-    if not isinstance(scripts, dict):
-        return
-    for entry in read.entries:
-        runs = scripts.get(entry.name) if entry.kind == "task" else None
-        if not isinstance(runs, str) or not _NAME.fullmatch(entry.name):
-            continue
-        if not _is_hook(entry.name, scripts) and PLACEHOLDER not in runs:
-            word = "" if entry.name in ("test", "start") else "run "
-            yield _task(
-                entry.name, f"npm {word}{entry.name}", entry.line_start, " ".join(runs.split())
-            )
+def _package(read: Outline) -> Iterator[ProjectCommand]:
+    scripts = {entry.name: entry for entry in read.entries if entry.kind == "task" and entry.runs}
+    for name, entry in scripts.items():
+        is_typed = _NAME.fullmatch(name) and not _is_hook(name, scripts)
+        if is_typed and PLACEHOLDER not in entry.runs:
+            word = "" if name in ("test", "start") else "run "
+            runs = " ".join(entry.runs.split())
+            yield _task(name, f"npm {word}{name}", entry.line_start, runs)
 
 
 def _is_hook(name: str, scripts: Mapping[str, object]) -> bool:

@@ -70,7 +70,7 @@ class FileFacts(Row):
         outline = old.replace(
             doc=mask(old.doc),
             symbols=_altered(old.symbols, mask, "signature", "doc"),
-            entries=_altered(old.entries, mask, "name"),
+            entries=_altered(old.entries, mask, "name", "runs"),
             exported=tuple(map(mask, old.exported)),
         )
         return self.replace(

@@ -54,8 +54,7 @@ def call_flows(
 ) -> tuple[CallFlow, ...]:
     """The flows of entry points, then of the most used public names that are no step of these."""
     walks = call_walks(files, layout, graph, corpus)
-    read = walks.read
-    starts = entry_starts(files, layout.owner, walks.resolver, read)[: 2 * _ENTRIES]
+    starts = entry_starts(files, layout.owner, walks.resolver)[: 2 * _ENTRIES]
     commands = walks.dispatched(starts)[:_COMMANDS]
     flows = [*walks.of(starts)[:_ENTRIES], *walks.of(commands)]
     public = public_functions(
@@ -65,7 +64,7 @@ def call_flows(
         for _, symbol in api(facts, module.folder, layout.exported_names) or ()
     )
     paths = _users(layout, corpus)
-    starts = used_starts(public, paths, read(paths), files)[: 4 * _FUNCTIONS]
+    starts = used_starts(public, paths, walks.read(paths), files)[: 4 * _FUNCTIONS]
     shown = {_flow_key(step.at) for flow in flows for step in flow.steps}
     used: list[CallFlow] = []
     for flow in walks.of(starts):

@@ -110,6 +110,20 @@ def test_pytest_runs_with_the_options_of_its_table(
     assert (one.text, one.line, one.runs) == ("python -m pytest", line, runs)
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "runs"),
+    [
+        ("package.json", '{"name": "a", "bin": "bin/a.js"}', "bin/a.js"),
+        ("package.json", '{"bin": {"a": "cli.js"}}', "cli.js"),
+        ("setup.py", "setup(entry_points={'console_scripts': ['a = b:c']})", "b:c"),
+        ("setup.cfg", "[options.entry_points]\nconsole_scripts =\n  a = b:c # d\n", "b:c"),
+    ],
+)
+def test_a_program_of_a_manifest_says_what_it_runs(path: str, text: str, runs: str) -> None:
+    commands = facts_of(path, text.encode()).commands
+    assert [command.runs for command in commands if command.text == "a"] == [runs]
+
+
 @pytest.mark.parametrize("path", ["Makefile", "package.json", "tox.ini", ".github/workflows/a.yml"])
 @pytest.mark.parametrize(
     "content",

@@ -228,7 +228,7 @@ def test_what_a_pattern_takes_is_exported() -> None:
 def test_what_is_called_by_its_name_alone_is_where_one_begins(
     path: str, source: str, *, is_one: bool
 ) -> None:
-    expected = [("script", path, 1, 1)] if is_one else []
+    expected = [("script", path, 1, 1, "")] if is_one else []
     assert list(map(tuple, outline(path, source.encode()).entries)) == expected
 
 
