@@ -66,7 +66,7 @@ def append_ours(path: str, count: int) -> float:
 
 
 def append_bare(path: str, count: int) -> float:
-    from rlm_ci.runs.journal.record_format import to_line
+    from rlm_ci.runs.journal.reader import to_line
 
     lines = [to_line({**event(number), "seq": count // 2}) for number in range(_POOL)]
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

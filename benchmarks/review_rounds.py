@@ -24,7 +24,7 @@ from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.report.proof import ARGUED, PROVEN, Proof
 from rlm_ci.review.change import review_rounds
 from rlm_ci.review.change.carry_over import pack
-from rlm_ci.review.model.earlier_trial import EarlierClaim
+from rlm_ci.review.model.reproduce import EarlierClaim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

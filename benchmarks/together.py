@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.together.branches import of_branches
 from rlm_ci.together.compare import compare
+from rlm_ci.together.pull_requests import of_branches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

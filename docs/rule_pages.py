@@ -17,7 +17,7 @@ from rlm_ci.fix import report as fix
 from rlm_ci.guard import rules as guard_rules
 from rlm_ci.judge.config_file import BUDGET, POLICY, TOGETHER, WIKI
 from rlm_ci.lab.bench.compare import RULES as BENCH
-from rlm_ci.lab.episodes import report as episode
+from rlm_ci.lab.episodes import episode
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.rules import anchor
 from rlm_ci.report.wording import OVERRIDES

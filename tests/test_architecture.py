@@ -72,9 +72,9 @@ HOMES = {
     "copilot": "models/copilot.py",
     "httpx2": "system/transport.py models/openai/client.py",  # openai sends by it
     "genai_prices": "models/prices.py",
-    "orjson": "runs/journal/record_format.py",
+    "orjson": "runs/journal/reader.py",
     "pydantic_monty": "sandbox/monty.py",
-    "stringzilla": "context/search/stringzilla.py",
+    "stringzilla": "context/search/occurrences.py",
     "tree_sitter": "source/grammars.py",
     "markdown_it": "wiki/facts/readme.py",
     "git": "git/clone.py",
@@ -110,8 +110,8 @@ EMPTY_SHARE = 0.005
 #: Fields that records on disk or templates of users have by these names.
 PERSISTED = {
     "rlm_ci.fix.options.FixOptions.asked",
-    "rlm_ci.lab.planted_bugs.scoring.ArmTotals.found",
-    "rlm_ci.lab.planted_bugs.scoring.CaseScore.found",
+    "rlm_ci.lab.planted_bugs.benchmark.ArmTotals.found",
+    "rlm_ci.lab.planted_bugs.benchmark.CaseScore.found",
     "rlm_ci.report.overview.changes.Overview.said",
     "rlm_ci.wiki.update.state.Prose.said",
 }
@@ -345,7 +345,7 @@ def test_settings_end_where_options_are_made() -> None:
         if "Settings" in {alias.name for alias in node.names}
     }
     verbs = {f"rlm_ci.{verb}.run" for verb in ("fix", "ask", "review", "wiki", "lab")}
-    verbs |= {"rlm_ci.pull_request.question", "rlm_ci.lab.runner", "rlm_ci.lab.bench.run"}
+    verbs |= {"rlm_ci.pull_request.conversation", "rlm_ci.lab.runner", "rlm_ci.lab.bench.run"}
     assert below <= verbs
 
 

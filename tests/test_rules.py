@@ -16,7 +16,7 @@ from test_architecture import PACKAGE
 from test_links import TOP, anchors, fault, links, tracked
 
 from rlm_ci import checks
-from rlm_ci.report import rule_texts
+from rlm_ci.report import rules
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.rules import PAGE, address, anchor
 
@@ -168,9 +168,9 @@ def test_a_sentence_for_a_severity_is_about_rules_of_that_severity() -> None:
 
 
 def test_explain_says_how_to_override_each_rule() -> None:
-    for rule in rule_texts.rule_names():
-        assert (rule_texts.markdown(rule) or "").count("**Override.** ") == 1, rule
-    assert "`--allow tamper/exit`" in (rule_texts.markdown("tamper/exit") or "")
+    for rule in rules.rule_names():
+        assert (rules.markdown(rule) or "").count("**Override.** ") == 1, rule
+    assert "`--allow tamper/exit`" in (rules.markdown("tamper/exit") or "")
 
 
 @pytest.mark.parametrize(

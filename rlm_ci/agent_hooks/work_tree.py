@@ -135,7 +135,7 @@ class SessionTree(Value):
 
     @contextmanager
     def _git(self, *, sha256: bool) -> Iterator[Repository]:
-        from rlm_ci.workspace.private_git import ATTRIBUTES, configuration, object_folders
+        from rlm_ci.workspace.snapshot import ATTRIBUTES, configuration, object_folders
 
         git_dir = os.path.join(self.folder, f"git-{os.getpid()}")
         files.clear(git_dir)
@@ -229,7 +229,7 @@ class SessionTree(Value):
         return self.repository.run(*args, *options)
 
     def _commit(self, git: Repository, tree: str, parent: str) -> str:
-        from rlm_ci.workspace.private_git import commit_of
+        from rlm_ci.workspace.snapshot import commit_of
 
         text = commit_of(tree, parent or None)
         return git.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=text).decode().strip()

@@ -12,7 +12,7 @@ from rlm_ci.archive.documents import is_document
 from rlm_ci.archive.policy import ArchivePolicy
 from rlm_ci.archive.registry import REGISTRY
 from rlm_ci.archive.report import OVERRIDE
-from rlm_ci.archive.task_snapshots.snapshots import TASKS
+from rlm_ci.archive.task_snapshots.run import TASKS
 from rlm_ci.archive.work_tree import DocumentTree
 from rlm_ci.change import change_set
 from rlm_ci.change.change_set import ChangeSet
@@ -25,7 +25,7 @@ from rlm_ci.github.proposal import Proposal
 from rlm_ci.judge.judge import from_remote
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable
-from rlm_ci.workspace.private_git import object_folders
+from rlm_ci.workspace.snapshot import object_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from rlm_ci.git import tracked
 from rlm_ci.system import files
 from rlm_ci.text import dates
 from rlm_ci.values import Value
-from rlm_ci.workspace.private_git import object_folders
+from rlm_ci.workspace.snapshot import object_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

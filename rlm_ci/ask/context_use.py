@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 
-from rlm_ci.environments.symbolic import counts
+from rlm_ci.environments.symbolic import loop
 from rlm_ci.environments.symbolic.iteration import REFUSED, merged
 from rlm_ci.environments.symbolic.planner.prompt import spans_of
 from rlm_ci.system import files
@@ -84,4 +84,4 @@ def _attempts(folder: str) -> Iterator[str]:
 def _is_right(entry: dict[str, Any], context: Context) -> bool:
     """Whether a count comes out again; one that an expression's time ended is not counted."""
     fact = entry["found"]
-    return fact["error"] is not None or counts.counted(counts.from_state(entry), context) == fact
+    return fact["error"] is not None or loop.counted(loop.from_state(entry), context) == fact

@@ -9,9 +9,8 @@ from rlm_ci.ask.citations.compare_files import FileComparison, refuted_by
 from rlm_ci.ask.compute import ANY_TURNS, ComputedQuestion, ComputeLimits
 from rlm_ci.environments.repl.host.options import ReplOptions
 from rlm_ci.environments.repl.pool import Sessions
-from rlm_ci.environments.symbolic.execute_plan import PlanExecutor
 from rlm_ci.environments.symbolic.iteration import NOT_ALLOWED, all_calls, counted_in, unread
-from rlm_ci.environments.symbolic.loop import Question
+from rlm_ci.environments.symbolic.loop import PlanExecutor, Question
 from rlm_ci.environments.symbolic.planner.plan import PlanLimits
 from rlm_ci.environments.symbolic.planner.planner import BadPlanError, Planner
 from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from rlm_ci.models.gateway import Gateway
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.agreed_context import AgreedContext
-    from rlm_ci.pipelines.job import Mode, PipelineJob
+    from rlm_ci.pipelines.attempt import Mode, PipelineJob
     from rlm_ci.report.findings import Location, Usage
     from rlm_ci.runs.run import Run
     from rlm_ci.runs.state import FinalState

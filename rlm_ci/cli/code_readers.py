@@ -8,7 +8,7 @@ from shutil import which
 
 from rlm_ci.report.review_advice import ANALYZERS, files_by_language
 from rlm_ci.review.analyzers import ruff
-from rlm_ci.review.analyzers.known_tools import TOOLS
+from rlm_ci.review.analyzers.from_repository import TOOLS
 from rlm_ci.review.analyzers.programs import search_path
 from rlm_ci.source.languages import language
 from rlm_ci.text.globs import matcher

@@ -5,7 +5,7 @@ from __future__ import annotations
 from _thread import allocate_lock  # threading takes a millisecond to import
 from bisect import bisect_right
 
-from rlm_ci.context.search.stringzilla import line_counter
+from rlm_ci.context.search.occurrences import line_counter
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 

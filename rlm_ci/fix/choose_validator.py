@@ -1,6 +1,7 @@
 """The validator of a fix loop: named, or found and tried, or picked by the user.
 
-A trial runs no test: it checks that the program exists, and finds what it needs offline.
+A trial runs no test: it checks that the program exists, and finds what it needs offline. Before any
+edit the loop starts the validator once, and names what it lacks.
 """
 
 from __future__ import annotations
@@ -8,12 +9,16 @@ from __future__ import annotations
 import os
 
 from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import files
 from rlm_ci.system.command_line import Command, finder
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import detect, start_failures, watch_mode
-from rlm_ci.workspace.sandboxed_commands import Launch, search_path
+from rlm_ci.validators.validator import Validator, failure
+from rlm_ci.values import Value
+from rlm_ci.workspace.sandboxed_commands import Launch, SandboxedCommands, search_path
+from rlm_ci.workspace.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,16 +26,18 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.fix.options import FixOptions
+    from rlm_ci.git.repository import Repository
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.job import PipelineJob
-    from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
+    from rlm_ci.pipelines.attempt import PipelineJob
+    from rlm_ci.sandbox.job import Sandbox
+
 
 _HINT = (
     "install one where the sandbox can see it (a .venv of the repository is seen), or pass "
     '--validator "COMMAND"'
 )
 #: Seconds for a trial.
-_SECONDS = 60.0
+_TRIAL_SECONDS = 60.0
 _SAID = 200
 
 
@@ -158,7 +165,7 @@ def _why_not(commands: SandboxedCommands, command: Command, redact: Callable[[st
     if not trial:
         return ""
     before, names = commands.tree(), set(os.listdir(commands.root))
-    ended = commands.run(Launch(trial, _SECONDS))
+    ended = commands.run(Launch(trial, _TRIAL_SECONDS))
     for name in set(os.listdir(commands.root)) - names:  # an environment that it began to make
         files.clear(os.path.join(commands.root, name))
     if commands.tree() != before:
@@ -183,3 +190,54 @@ def _trial(argv: tuple[str, ...]) -> tuple[str, ...]:
         case (python, "-m", module):
             return (python, "-c", f"import {module}")
     return ()
+
+
+#: Seconds after which it has started.
+_START_SECONDS = 30.0
+
+
+class ValidatorTrial(Value):
+    """The command that was started, why that one, and how it ended."""
+
+    command: str
+    reason: str
+    end: str
+
+
+def try_out(
+    setting: str,
+    repository: Repository,
+    sandbox: Sandbox,
+    environ: Mapping[str, str],
+    tell: Callable[[str], None],
+) -> ValidatorTrial:
+    """Start the validator ``setting``, or the one that is found; ``tell`` of it before.
+
+    Raises UsageError where there is none, or several, ConfigError for one that watches, and
+    UnavailableError for one that cannot start.
+    """
+    selection = select(setting, repository.root, environ, None)
+    if selection.command is None:
+        return ValidatorTrial("none", selection.reason, "nothing is validated")
+    redact = Redactor(environ).text
+    with files.scratch("rlm-ci-") as folder:
+        workspace = Workspace(folder, repository, environ, isolated=sandbox.isolated)
+        commands = SandboxedCommands(sandbox, workspace, repository.root, environ)
+        texts = (selection.command.text, *selection.others)
+        command, why = selection.command, ""
+        if selection.others:
+            able, why = first_able(texts, commands, redact)
+            if able is None:
+                raise none_can_run(why, selection.reason)
+            command = able
+        note = require_no_watch(command.text, commands, selection.reason)
+        validator = Validator.over(commands, command, redact)
+        validator.require()
+        tell(f"starting the validator, for at most {_START_SECONDS:.0f} s: {command.text}")
+        ended = commands.run(Launch(command.argv, _START_SECONDS))
+        validator.require_started(ended, may_edit=False)
+    end = failure(ended, command) or "it passes"
+    if ended.reason == "timeout":
+        end = f"it was still running after {_START_SECONDS:.0f} s"
+    text = "; ".join(filter(None, (selection.reason, why, note)))
+    return ValidatorTrial(command.text, text, f"it starts: {end}")

@@ -7,7 +7,7 @@ import re
 
 from rlm_ci.fix.gates.options import GateOptions
 from rlm_ci.fix.loop import FixLimits
-from rlm_ci.fix.rlms.options import RlmsOptions
+from rlm_ci.fix.rlms.trigger import RlmsOptions
 from rlm_ci.system.command_line import Command
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value

@@ -6,7 +6,7 @@ import re
 
 from rlm_ci.errors import OK
 from rlm_ci.fix.gates import gate
-from rlm_ci.fix.role_prompts import spoken
+from rlm_ci.fix.roles import spoken
 from rlm_ci.guard.secret_in_diff import DISCLOSED, TOO_LARGE
 from rlm_ci.report.findings import (
     INCOMPLETE,

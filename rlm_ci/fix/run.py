@@ -1,4 +1,4 @@
-"""A run of the fix loop, from its options to its report."""
+"""A run of the fix loop, from its options to its report; and the built-in agent's services."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rlm_ci import sandbox
 from rlm_ci.agents import agent as agents
 from rlm_ci.agents.external import PROGRAMS, granted
 from rlm_ci.console.messages import warn
-from rlm_ci.environments.coding.workspace_services import difference
+from rlm_ci.environments.coding.tools import Services
+from rlm_ci.environments.coding.workspace_services import WorkspaceServices, difference
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
 from rlm_ci.fix import choose_validator, loop, report
-from rlm_ci.fix.agent_services import services_of
 from rlm_ci.fix.gates import stuck
 from rlm_ci.fix.gates.gates import gates_of
 from rlm_ci.fix.gates.options import agreed_gates
@@ -27,7 +27,7 @@ from rlm_ci.fix.verdict.verdict import ResultJudge
 from rlm_ci.guard import rules, secret_in_diff
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import provider_of, require_endpoint
-from rlm_ci.pipelines import budget_increase
+from rlm_ci.pipelines import attempt
 from rlm_ci.pipelines.agreed_context import agreed_context
 from rlm_ci.pipelines.attempt import Attempt
 from rlm_ci.pipelines.stored_runs import resume_with
@@ -40,7 +40,7 @@ from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.validators import detect
 from rlm_ci.validators.validator import NotStartedError
 from rlm_ci.workspace import git_filters
-from rlm_ci.workspace.apply import staging
+from rlm_ci.workspace.apply import apply
 from rlm_ci.workspace.dependencies.beside import doubts
 from rlm_ci.workspace.sandboxed_commands import ReplaySandbox, SandboxedCommands, withheld
 from rlm_ci.workspace.stored_trees import PATCH
@@ -55,11 +55,34 @@ if TYPE_CHECKING:
     from rlm_ci.config.settings import Settings
     from rlm_ci.fix.gates.gates import MakeGate
     from rlm_ci.fix.rlms.before_turn import Analyses
+    from rlm_ci.git.repository import Repository
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.job import Mode, PipelineJob
+    from rlm_ci.pipelines.attempt import Mode, PipelineJob
     from rlm_ci.runs.run import Run
     from rlm_ci.sandbox.job import Sandbox
     from rlm_ci.workspace.tree_diff import Sides
+
+
+def services_of(context: FixContext, judge: ResultJudge, repository: Repository) -> Services:
+    """The services that the options of the run allow."""
+    seconds = context.options.command_seconds
+    copy = WorkspaceServices(
+        context.commands,
+        context.fact,
+        context.redactor,
+        path_of=judge.next_step,
+        seconds=lambda: context.seconds_left(seconds),
+    )
+    has_commits = context.commands.workspace.snapshot.head
+    return Services(
+        tests=judge.tests if context.validator else None,
+        run=copy.run if seconds else None,
+        diff=copy.diff,
+        restore=copy.restore,
+        variables=tuple(sorted(context.commands.env)),
+        history=partial(copy.history, repository) if has_commits else None,
+    )
+
 
 #: What ends a run that goes on once its cause is fixed: with 4, 8 and 9.
 _STOPS = (UnavailableError, RemoteError, StorageError)
@@ -95,7 +118,7 @@ class FixRun(Attempt):
         options = self._raised(self._agree(chosen))
         run.set_sandbox(options.sandbox, options.allowed)
         if not self._all.replay:
-            _tell_undone(staging.undo_killed(root))
+            _tell_undone(apply.undo_killed(root))
         workspace = Workspace(
             run.path_of("rlm"),
             self._all.repository,
@@ -120,7 +143,7 @@ class FixRun(Attempt):
                 self._all.progress.say(watched)
             self._describe(options)
             steps = self._steps(options, commands)
-            budget_increase.keep(self._record, self._all.more)
+            attempt.keep(self._record, self._all.more)
             try:
                 ended = loop.run(steps, options.limits)
             except AnalysisFailedError as error:

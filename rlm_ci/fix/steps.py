@@ -5,8 +5,7 @@ from __future__ import annotations
 from rlm_ci.fix.gates.gate import FAILED, WAITING, GateView
 from rlm_ci.fix.gates.gates import GateSequence
 from rlm_ci.fix.loop import TurnResult, ValidationResult, blocking
-from rlm_ci.fix.role_prompts import RoleBrief
-from rlm_ci.fix.roles import answer_of
+from rlm_ci.fix.roles import RoleBrief, answer_of
 from rlm_ci.guard import guard, rules, secret_in_diff
 from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import count, first_of
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.fix.gates.gate import Gate
     from rlm_ci.fix.options import FixContext
-    from rlm_ci.fix.role_prompts import RoleTurn
-    from rlm_ci.fix.roles import Handover, Roles
+    from rlm_ci.fix.roles import Handover, Roles, RoleTurn
     from rlm_ci.fix.verdict.verdict import ResultJudge
     from rlm_ci.report.findings import Finding
     from rlm_ci.runs.state import RunState

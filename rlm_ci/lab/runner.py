@@ -1,4 +1,4 @@
-"""``RLMRunner``: episodes, chats and benchmarks for a Python program.
+"""``RLMRunner``: episodes, chats and benchmarks for a Python program, and its environments.
 
 Each episode is a run in the store of the repository, as ``rlm-ci run`` makes it.
 """
@@ -6,7 +6,7 @@ Each episode is a run in the store of the repository, as ``rlm-ci run`` makes it
 from __future__ import annotations
 
 import os
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Setting, convert
 from rlm_ci.console.progress import Progress
-from rlm_ci.environments.names import supported_environments
+from rlm_ci.environments.names import CODING, ENVIRONMENTS, GENERIC, REPL, supported_environments
 from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.errors import ConfigError, RlmCiError, UsageError
 from rlm_ci.judge.judge import open_repository
@@ -26,26 +26,20 @@ from rlm_ci.lab.bench import compare, summary
 from rlm_ci.lab.bench import run as benchmarks
 from rlm_ci.lab.bench.benchmark import BenchOptions
 from rlm_ci.lab.bench.compare import Gates
-from rlm_ci.lab.bench.packs import catalogue
+from rlm_ci.lab.bench.packs import pack
 from rlm_ci.lab.chat import ChatSession
 from rlm_ci.lab.connectors import WHERE, ConnectedEngine, ConnectorModel, method_of
-from rlm_ci.lab.environments import Environments
 from rlm_ci.lab.event_bus import RLMEventBus
 from rlm_ci.lab.frameworks import supported_frameworks
 from rlm_ci.lab.observability import RLMObservability
 from rlm_ci.lab.readiness import EnvironmentDoctorCheck, EpisodeNeeds
-from rlm_ci.lab.results import (
-    RLMBenchmarkComparison,
-    RLMBenchmarkResult,
-    RLMRunResult,
-    of_episode,
-)
+from rlm_ci.lab.results import RLMBenchmarkComparison, RLMBenchmarkResult, RLMRunResult, of_episode
 from rlm_ci.lab.terms import EpisodeCaller
 from rlm_ci.lab.trajectories import Trajectories
 from rlm_ci.pipelines import definition, load, stored_runs
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.system import files
-from rlm_ci.text.printable import encodable
+from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +47,58 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.runs.run import Run
+
+
+class RLMEnvironment:
+    """One environment under one of its names.
+
+    ``run_task`` takes what that of the runner takes. ``doctor_checks`` says whether it is ready.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run_task: Callable[..., RLMRunResult],
+        doctor: Callable[[str], list[EnvironmentDoctorCheck]],
+    ) -> None:
+        self.name = name
+        self.run_task: Callable[..., RLMRunResult] = partial(run_task, environment=name)
+        self.doctor_checks: Callable[[], list[EnvironmentDoctorCheck]] = partial(doctor, name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class GenericRLMEnvironment(RLMEnvironment):
+    """Python in a sandbox, questions to a model, children."""
+
+
+class DSPyCodingRLMEnvironment(RLMEnvironment):
+    """The same on a copy of the code, with tools that read, edit and test it."""
+
+
+class PureRLMEnvironment(RLMEnvironment):
+    """A REPL whose variable is the context."""
+
+
+_CLASSES = {
+    GENERIC: GenericRLMEnvironment,
+    CODING: DSPyCodingRLMEnvironment,
+    REPL: PureRLMEnvironment,
+}
+
+
+class Environments(dict[str, RLMEnvironment]):
+    """All environments by their names. An unknown name is a KeyError that lists the known ones."""
+
+    def __init__(self, *methods: Any) -> None:
+        super().__init__(
+            (name, _CLASSES[kind](name, *methods)) for name, kind in ENVIRONMENTS.items()
+        )
+
+    def __missing__(self, name: str) -> RLMEnvironment:
+        names = ", ".join(self)
+        raise KeyError(f"there is no environment {printable(str(name)[:100])!r}: known: {names}")
 
 
 def _with_hints(cls: type[RLMRunner]) -> type[RLMRunner]:
@@ -362,7 +408,7 @@ class RLMRunner:
             mcp_server=mcp_server,
             harness_strategy=harness_strategy,
         )
-        chosen = catalogue.choose(preset, [*self.benchmark_pack_paths, *(pack_paths or ())])
+        chosen = pack.choose(preset, [*self.benchmark_pack_paths, *(pack_paths or ())])
         settings = self._settings({})
         runs = stored_runs.StoredRuns(settings)
         with Progress(settings.environ, quiet=True) as progress:
@@ -418,11 +464,11 @@ class RLMRunner:
 
     def benchmark_presets(self) -> list[dict[str, Any]]:
         """The presets there are, those of this runner's packs included."""
-        return catalogue.presets(self.benchmark_pack_paths)
+        return pack.presets(self.benchmark_pack_paths)
 
     def benchmark_pack_aliases(self) -> dict[str, str]:
         """The bundled packs by name, with their files."""
-        return catalogue.aliases()
+        return pack.aliases()
 
     def list_benchmark_runs(self, limit: int = 20) -> list[dict[str, Any]]:
         """Summaries of the newest benchmarks without their cases; those of rlm-code come last."""

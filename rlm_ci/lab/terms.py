@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.lab.connectors import ConnectorModel
-    from rlm_ci.lab.episodes.code_runs import Interpreter
+    from rlm_ci.lab.episodes.setups import Interpreter
     from rlm_ci.lab.event_bus import RLMEventBus
     from rlm_ci.lab.mcp.tools import McpServers
     from rlm_ci.lab.observability import RLMObservability
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.pipelines.attempt import PipelineJob
     from rlm_ci.runs.run import Run
     from rlm_ci.sandbox.job import Sandbox
 

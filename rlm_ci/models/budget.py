@@ -6,6 +6,8 @@ whole answer costs, the answer may have fewer tokens, down to ``SHORTEST``; then
 
 Only the endpoint can count a prompt's tokens. A prompt that begins like one that it has counted
 has as many tokens, and at most one a byte of the rest: no tokenizer makes more.
+
+A part of the budgets has limits of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, Final
 
     from rlm_ci.models import ModelRequest
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     #: The model, the bytes of the prompt, and the most tokens of the answer.
     PlannedCall = tuple[str, int, int]
+
 
 _ZERO: Final = Decimal(0)
 #: On top of the largest number of tokens a byte that an endpoint has counted.
@@ -394,3 +397,53 @@ def _amount_words(budget: str, amount: Any) -> str:
     if budget == "max_minutes":
         return f"{amount:g} minutes"
     return count(amount, budget.removeprefix("max_").removesuffix("s"))
+
+
+class PartLedger(Ledger):
+    """The budgets of a part: a call needs room in them and in ``whole``, and is charged to both.
+
+    ``messages`` says what is used up, by budget. Other arguments are those of ``Ledger``.
+    """
+
+    def __init__(self, ledger: Ledger, messages: Mapping[str, str], **fields: Any) -> None:
+        super().__init__(**fields)
+        self._whole = ledger
+        self._told = messages
+        #: By the identity of the reservation in ``whole``: the one here.
+        self._pairs: dict[int, Reservation] = {}
+
+    def seconds_left(self) -> float | None:
+        left = [limit for limit in (super().seconds_left(), self._whole.seconds_left())
+                if limit is not None]  # fmt: skip
+        return min(left, default=None)
+
+    def out_of_time(self) -> LimitError | None:
+        seconds = super().seconds_left()
+        return super().out_of_time() if seconds == 0 else self._whole.out_of_time()
+
+    def reserve(self, request: ModelRequest) -> Reservation:
+        reservation = super().reserve(request)
+        try:
+            outer = self._whole.reserve(
+                request.replace(max_tokens=reservation.ceiling.completion_tokens)
+            )
+        except BaseException:
+            super().release(reservation)
+            raise
+        self._pairs[id(outer)] = reservation
+        return outer
+
+    def commit(
+        self, reservation: Reservation, usage: TokenUsage | None, *, size: int | None = None
+    ) -> Charge:
+        super().commit(self._pairs.pop(id(reservation)), usage, size=size)
+        return self._whole.commit(reservation, usage, size=size)
+
+    def release(self, reservation: Reservation) -> None:
+        super().release(self._pairs.pop(id(reservation)))
+        self._whole.release(reservation)
+
+    def _refusal(self, budget: str, use: BudgetUse) -> LimitError:
+        if budget not in self._told:
+            return super()._refusal(budget, use)
+        return LimitError(self._told[budget], budget=budget)

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rlm_ci.overview.exports import Exports, is_private, module_file
-from rlm_ci.overview.interfaces import FileNames, PublicName, difference, has_names, names_of
+from rlm_ci.overview.interfaces import (
+    Exports,
+    FileNames,
+    PublicName,
+    difference,
+    has_names,
+    is_private,
+    module_file,
+    names_of,
+)
 from rlm_ci.report.overview.changes import ADDED, CHANGED, MOVED, REMOVED, NameChange
 from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined
 from rlm_ci.source.python.interface import CLASS, interface

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.models import Model
     from rlm_ci.models.gateway import ModelContext
-    from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.pipelines.attempt import PipelineJob
 
 _ANSWER, _SIZE = "models.max_completion_tokens", "recursion.prompt_bytes"
 #: Bytes of a prompt that no context makes shorter.

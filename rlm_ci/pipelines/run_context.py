@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.pipelines.attempt import PipelineJob
     from rlm_ci.runs.run import Run
 
 STDIN = "-"

@@ -17,7 +17,7 @@ from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.scheduler import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import TreeShape
-from rlm_ci.review.change_prompts.parts import part_of
+from rlm_ci.review.change_prompts.prompts import part_of
 from rlm_ci.review.exploration.explorer import LIMITS, QUICK
 from rlm_ci.review.model.metered import CALLS, TOKENS, limit_of, times_of
 from rlm_ci.review.objective import ReviewObjective

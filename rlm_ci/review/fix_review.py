@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from rlm_ci.pipelines.repository import scope
-from rlm_ci.pipelines.repository.scope import RepositoryScope
+from rlm_ci.pipelines.repository import plan
+from rlm_ci.pipelines.repository.plan import RepositoryScope
 from rlm_ci.recursion.nodes import LeafText, TracedFinding
 from rlm_ci.recursion.prompt_windows import LEAST
 from rlm_ci.report.proof import ARGUED
 from rlm_ci.resources import loader
-from rlm_ci.review.change.changed_lines import changed_of, marked
-from rlm_ci.review.change_prompts.parts import near_of
-from rlm_ci.review.change_prompts.prompts import prompts_of
+from rlm_ci.review.change.base_comparison import changed_of, marked
+from rlm_ci.review.change_prompts.prompts import near_of, prompts_of
 from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.review.model import metered
 from rlm_ci.review.model.finder import Finder, room_for_change
@@ -55,7 +54,7 @@ def review(proof_place: ProofPlace, ask: Ask, fact: Fact) -> FixReview:
         base=proof_place.base,
         merge_base=proof_place.base,
     )
-    change = scope.change_of(fix_scope, proof_place.repository)
+    change = plan.change_of(fix_scope, proof_place.repository)
     if change is None:
         raise AssertionError("a fix has two sides")
     affected_files, changed = near_of(fix_scope, proof_place.repository, ()), changed_of(change)

@@ -15,14 +15,12 @@ from rlm_ci.report import suppressions, wording
 from rlm_ci.report.findings import OLD, Evidence, Finding
 from rlm_ci.review.analyzers import from_repository
 from rlm_ci.review.analyzers import run as analyzers
-from rlm_ci.review.analyzers.configured import builtin, configured
-from rlm_ci.review.analyzers.programs import Analyzer
+from rlm_ci.review.analyzers.programs import Analyzer, configured, configured_ruff
 from rlm_ci.review.analyzers.ruff import selected_rules
 from rlm_ci.review.analyzers.ruff_settings import within
 from rlm_ci.review.change import base_comparison
-from rlm_ci.review.change.base_comparison import with_definition
+from rlm_ci.review.change.base_comparison import marked, with_definition
 from rlm_ci.review.change.carry_over import CarriedReview
-from rlm_ci.review.change.changed_lines import marked
 from rlm_ci.review.change.doubts import AUTO, Doubts, doubts, shown
 from rlm_ci.review.exploration.explorer import QUICK, NodeQuestions
 from rlm_ci.review.guidelines.guidelines import Guidelines
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import LeafTask, Node
     from rlm_ci.review.analyzers.from_repository import AnalyzerContext
-    from rlm_ci.review.change.changed_lines import Ranges
+    from rlm_ci.review.change.base_comparison import Ranges
     from rlm_ci.review.change_prompts.listing import ChangePrompts
     from rlm_ci.review.exploration.explorer import Explorer
 
@@ -93,7 +91,7 @@ def options(
             hint=f"known are {', '.join(DOMAINS)}",
         )
     rows = [configured(row, number, sandbox) for number, row in enumerate(analyzers, 1)]
-    analyzer = None if ruff == "off" else builtin(ruff, extend)
+    analyzer = None if ruff == "off" else configured_ruff(ruff, extend)
     if analyzer is not None:
         rows.insert(0, analyzer.replace(sandbox=sandbox))
     names = [row.name for row in rows]

@@ -10,10 +10,9 @@ from rlm_ci.judge import config_file
 from rlm_ci.judge.options import endpoint_of, output_of
 from rlm_ci.models.gateway import SETTING
 from rlm_ci.pipelines import load
-from rlm_ci.pipelines.repository import scope
-from rlm_ci.pipelines.repository.job import RepositoryJob
-from rlm_ci.pipelines.repository.plan import RecursionPlan
-from rlm_ci.pipelines.repository.scope import RepositoryScope
+from rlm_ci.pipelines.repository import plan
+from rlm_ci.pipelines.repository.attempt import RepositoryJob
+from rlm_ci.pipelines.repository.plan import RecursionPlan, RepositoryScope
 from rlm_ci.recursion.corpus import eligibility as why_not
 from rlm_ci.recursion.prompt_windows import LEAST
 from rlm_ci.report import render, suppressions
@@ -27,19 +26,18 @@ from rlm_ci.review.analyzers.ruff_settings import settings_at
 from rlm_ci.review.analyzers.run import paths_looked_at
 from rlm_ci.review.analyzers.sandboxed import AnalyzerUnavailableError, available
 from rlm_ci.review.change import carry_over, previous_review, review_rounds
+from rlm_ci.review.change.base_comparison import changed_of, is_moved_with_file
 from rlm_ci.review.change.carry_over import TOO_MUCH, CarriedReview, pack
-from rlm_ci.review.change.changed_lines import changed_of, is_moved_with_file
 from rlm_ci.review.change.doubts import shown, terms_of
 from rlm_ci.review.change.review_rounds import ReviewRound
-from rlm_ci.review.change_prompts.parts import near_of, part_of
-from rlm_ci.review.change_prompts.prompts import prompts_of
+from rlm_ci.review.change_prompts.prompts import near_of, part_of, prompts_of
 from rlm_ci.review.exploration.depth import depth_of, explorer_of, with_room
 from rlm_ci.review.exploration.explorer import NO_TOOLS, QUICK, NodeQuestions
 from rlm_ci.review.guidelines import guidelines
 from rlm_ci.review.model import metered
 from rlm_ci.review.model.describe import WORDS, overview_of
-from rlm_ci.review.model.earlier_trial import EarlierClaim
 from rlm_ci.review.model.finder import accepted_bytes, room_for_change, source_of
+from rlm_ci.review.model.reproduce import EarlierClaim
 from rlm_ci.review.results import report as results_report
 from rlm_ci.source.languages import language
 from rlm_ci.system import installation
@@ -90,7 +88,7 @@ class ReviewJob(RepositoryJob):
 
     def options(self, repository: RepositoryScope) -> dict[str, Any]:
         settings = self.settings
-        change = scope.change_of(repository, self.repository)
+        change = plan.change_of(repository, self.repository)
         has_one = has_model(settings, repository)
         depth, why = depth_of(
             settings.review.depth if has_one else QUICK,
@@ -221,7 +219,7 @@ class ReviewJob(RepositoryJob):
             paths = [file.path for file in corpus.files]
             settings = settings_at(self.repository, paths, agreed.scope.commit)
             options = {**options, "settings": settings}
-        change = scope.change_of(agreed.scope, self.repository)
+        change = plan.change_of(agreed.scope, self.repository)
         has_prompts = change is not None and agreed.model is not None
         all_files = self.affected_files(agreed.scope).corpus if has_prompts else corpus
         sandbox, environ = self.settings.sandbox, self.settings.environ
@@ -250,7 +248,7 @@ class ReviewJob(RepositoryJob):
         self, agreed: RepositoryOptions, options: Mapping[str, Any], limit: int
     ) -> ChangePrompts | None:
         """What a model is asked about a change, in prompts of at most ``limit`` bytes."""
-        change = scope.change_of(agreed.scope, self.repository)
+        change = plan.change_of(agreed.scope, self.repository)
         if change is None or agreed.model is None:
             return None
         self.progress.step("reading the change")
@@ -282,9 +280,9 @@ class ReviewJob(RepositoryJob):
 
         In a review of a repository, all that could not be read counts.
         """
-        change = scope.change_of(done.agreed.scope, self.repository)
+        change = plan.change_of(done.agreed.scope, self.repository)
         if change is None:
-            return scope.with_closed(part, done.corpus)
+            return plan.with_closed(part, done.corpus)
         if done.result is None and part.state is None:  # the change leaves no file
             return not_looked_at(part.summary, change, has_auto=self._has_auto)
         changed = frozenset(change.names())
@@ -317,7 +315,7 @@ class ReviewJob(RepositoryJob):
         agreed, result = done.agreed, done.result
         if agreed.model is not None or result is None:
             return part
-        change = scope.change_of(agreed.scope, self.repository)
+        change = plan.change_of(agreed.scope, self.repository)
         paths = [file.path for file in done.corpus.files]
         seen = frozenset(paths) - unseen - {path for path, _ in result.uncovered}
         paths = paths if change is None else files_of(change)
@@ -329,7 +327,7 @@ class ReviewJob(RepositoryJob):
 
     def corpus(self, agreed: RepositoryOptions) -> Corpus:
         """For a change, its files: a model sees of others what its prompts show."""
-        change = scope.change_of(agreed.scope, self.repository)
+        change = plan.change_of(agreed.scope, self.repository)
         if change is None:
             return super().corpus(agreed)
         return self.affected_files(agreed.scope).corpus.limited(change.names())
@@ -361,7 +359,7 @@ class ReviewJob(RepositoryJob):
             part, settings.suppressions, settings.sources["suppressions"],
             redact=done.run.redactor.finding,
         )  # fmt: skip
-        change = scope.change_of(agreed.scope, self.repository)
+        change = plan.change_of(agreed.scope, self.repository)
         if change is not None and part.findings:
             entries = config_file.awaiting(settings, change)
             part = suppressions.announce(part, entries, redact=done.run.redactor.finding)
@@ -412,8 +410,8 @@ class ChangeReviewJob(ReviewJob):
             merge_base=change.merge_base,
             repository=subject.repository,
             pull_request=subject.pull_request,
-            from_outside=scope.from_outside(self.settings, (change,), is_asked=is_asked),
-            **scope.looks(self.settings),
+            from_outside=plan.from_outside(self.settings, (change,), is_asked=is_asked),
+            **plan.looks(self.settings),
         )
 
     def options(self, scope: RepositoryScope) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Does a sandbox hold here, today? Hostile attempts from inside, run the way that jobs are run.
 
 Outside are a listener of each kind and a secret in a file and in our environment; inside,
-``probe_script`` tries to reach them. No result is kept: a machine changes.
+``probe_script`` tries to reach them. No result is kept: a machine changes. Where bubblewrap does
+not hold, a hint says what to do on this very machine.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import socket
 import sys
 from contextlib import ExitStack, contextmanager, suppress
 
-from rlm_ci.errors import RlmCiError, UnavailableError
+from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
 from rlm_ci.sandbox import seccomp
 from rlm_ci.sandbox.job import HOME, JobLimits, Mount, Probe, SandboxJob, is_below
 from rlm_ci.system import files
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.sandbox.bubblewrap import Bubblewrap
     from rlm_ci.sandbox.job import Sandbox
+
 
 #: Each attempt, and what a reader of ``doctor`` sees of it.
 TITLES = {
@@ -90,16 +92,15 @@ def probe(environ: Mapping[str, str]) -> tuple[Probe, ...]:
 
 def proven(environ: Mapping[str, str]) -> Bubblewrap:
     """The bubblewrap of this machine, which a probe has shown to hold. Raises ConfigError."""
-    from rlm_ci.sandbox import install_hints
     from rlm_ci.sandbox.bubblewrap import Bubblewrap
 
     try:
         sandbox = Bubblewrap.locate(environ)
     except UnavailableError as error:
-        raise install_hints.missing(str(error)) from None
+        raise missing(str(error)) from None
     failed = [attempt for attempt in attempts(sandbox, environ) if not attempt.passed]
     if failed:
-        raise install_hints.refused(failed[0])
+        raise refused(failed[0])
     return sandbox
 
 
@@ -311,3 +312,92 @@ def _exhaust(sandbox: Sandbox, name: str) -> Probe:
     return _probe(
         name, f"{'stopped' if is_stopped else 'not'} after {ended.seconds:.1f} s", passed=is_stopped
     )
+
+
+#: Of /etc/os-release: what installs bubblewrap there.
+_INSTALL = {
+    "debian": "apt-get install bubblewrap",
+    "ubuntu": "apt-get install bubblewrap",
+    "fedora": "dnf install bubblewrap",
+    "rhel": "dnf install bubblewrap",
+    "alpine": "apk add bubblewrap",
+    "arch": "pacman -S bubblewrap",
+    "suse": "zypper install bubblewrap",
+}
+_WITHOUT = "or run without a sandbox, if you trust what will run: --sandbox none"
+_PROFILE = "bwrap-userns-restrict"
+_EXTRA = "/usr/share/apparmor/extra-profiles"
+_APPARMOR = (
+    "AppArmor keeps programs without a profile from user namespaces. Give bwrap one: "
+    f"sudo apt-get install apparmor-profiles && sudo cp {_EXTRA}/{_PROFILE} /etc/apparmor.d/ && "
+    f"sudo apparmor_parser -r /etc/apparmor.d/{_PROFILE}; or lift it for the whole machine: "
+    "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+)
+#: Settings of the kernel that take user namespaces away: the value that does, what fixes it.
+_SYSCTLS = (
+    ("kernel/apparmor_restrict_unprivileged_userns", "1", _APPARMOR),
+    (
+        "kernel/unprivileged_userns_clone",
+        "0",
+        "allow user namespaces: sudo sysctl -w kernel.unprivileged_userns_clone=1",
+    ),
+    (
+        "user/max_user_namespaces",
+        "0",
+        "allow user namespaces: sudo sysctl -w user.max_user_namespaces=15000",
+    ),
+)
+_CONTAINER = (
+    "this is a container: start it with --security-opt seccomp=unconfined --security-opt "
+    "apparmor=unconfined --security-opt systempaths=unconfined, so that it may make namespaces"
+)
+
+
+def missing(what: str, root: str = "/") -> ConfigError:
+    """The error of a machine without bubblewrap; ``what`` says which program is missing."""
+    return ConfigError(f"there is no sandbox: {what}", where="sandbox bubblewrap", hint=_how(root))
+
+
+def refused(probe: Probe, root: str = "/") -> ConfigError:
+    """The error of a machine where bubblewrap is installed, and ``probe`` failed."""
+    return ConfigError(
+        f"the sandbox does not work: {probe.title}: {probe.detail}",
+        where="sandbox bubblewrap",
+        hint=f"{mend(probe.detail, root)}; {_WITHOUT}",
+    )
+
+
+def mend(message: str, root: str = "/", *, privileged: bool | None = None) -> str:
+    """What makes bubblewrap work here, by its ``message``, which says what it could not do."""
+    if "nknown option" in message:
+        return "bubblewrap 0.8 or later is needed: take it from a newer release of the system"
+    is_root = os.geteuid() == 0 if privileged is None else privileged
+    for name, bad, cure in _SYSCTLS:
+        # Root may still make namespaces, unless there may be none at all.
+        if _read(root, f"proc/sys/{name}") == bad and (not is_root or name.startswith("user/")):
+            return cure
+    if any(
+        os.path.exists(os.path.join(root, name)) for name in (".dockerenv", "run/.containerenv")
+    ):
+        return _CONTAINER
+    return "see what bwrap says, and https://rlm-ci.github.io/rlm-ci/sandbox.html"
+
+
+def _how(root: str) -> str:
+    if sys.platform != "linux":
+        return (
+            "bubblewrap is a program of Linux: run rlm-ci in a container or a virtual machine "
+            f"with Linux, {_WITHOUT}"
+        )
+    fields = dict(
+        line.split("=", 1) for line in _read(root, "etc/os-release").splitlines() if "=" in line
+    )
+    likes = f"{fields.get('ID', '')} {fields.get('ID_LIKE', '')}".replace('"', "").split()
+    command = next((_INSTALL[name] for name in likes if name in _INSTALL), None)
+    return f"{command or 'install bubblewrap and util-linux'}, {_WITHOUT}"
+
+
+def _read(root: str, name: str) -> str:
+    with suppress(OSError), open(os.path.join(root, name), encoding="utf-8") as file:
+        return file.read(1 << 16).strip()
+    return ""

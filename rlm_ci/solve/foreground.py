@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.settings import Settings
-    from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.pipelines.attempt import PipelineJob
     from rlm_ci.pipelines.runner import Action
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.find import FoundRun

@@ -13,9 +13,7 @@ from rlm_ci.errors import UsageError
 from rlm_ci.fix.run import FixRun
 from rlm_ci.models.record.record import FILE
 from rlm_ci.pipelines import load, stored_runs
-from rlm_ci.pipelines.attempt import NoContextError
-from rlm_ci.pipelines.job import Mode, without_runs
-from rlm_ci.pipelines.verb_job import VerbJob
+from rlm_ci.pipelines.attempt import Mode, NoContextError, VerbJob, without_runs
 from rlm_ci.solve.review_gate import ReviewGate
 from rlm_ci.system import process
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.judge.judge import open_repository
-from rlm_ci.pipelines import budget_increase, definition, stored_runs
+from rlm_ci.pipelines import attempt, definition, stored_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.console.progress import Progress
-    from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.pipelines.attempt import PipelineJob
     from rlm_ci.pipelines.runner import Action
     from rlm_ci.pipelines.stored_runs import StoredRuns
     from rlm_ci.runs.request import RunRequest
@@ -47,7 +47,7 @@ def _maker(name: str) -> Callable[..., PipelineJob]:
         from rlm_ci.lab import run
 
         return run.make
-    from rlm_ci.pipelines.repository.job import making
+    from rlm_ci.pipelines.repository.attempt import making
 
     return making(job_type(name))
 
@@ -86,7 +86,7 @@ def actions(
         def carry_out(run: Run, goal: str | None) -> tuple[int, str]:
             settings = stored_runs.settings_of({**request.flags, **flags})
             work = make(name, settings, runs, progress)
-            work.more = budget_increase.budgets_set(settings, flags)
+            work.more = attempt.budgets_set(settings, flags)
             done.append(work)
             return work(run, goal)
 

@@ -22,9 +22,9 @@ from rlm_ci.console.progress import Progress
 from rlm_ci.environments.symbolic.visible_context import is_masked
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.judge.options import output_of
+from rlm_ci.pipelines.attempt import without_runs
 from rlm_ci.pipelines.definition import EPISODE, EPISODE_RESULT
-from rlm_ci.pipelines.job import without_runs
-from rlm_ci.pipelines.repository import scope
+from rlm_ci.pipelines.repository import plan
 from rlm_ci.pipelines.stored_runs import ROWS
 from rlm_ci.recursion.journal import outcomes, run_json
 from rlm_ci.redaction.redactor import Redactor
@@ -116,7 +116,7 @@ def settings_of(rests_on: Mapping[str, Any], environ: Mapping[str, str], root: s
 
 class _StoredChangeReview(ChangeReviewJob):
     def corpus(self, agreed: RepositoryOptions) -> Corpus:
-        change = scope.change_of(agreed.scope, self.repository)
+        change = plan.change_of(agreed.scope, self.repository)
         if change is None:
             raise ConfigError("it is not a review of a change", where=CALLS, hint="restore it")
         self.change = change

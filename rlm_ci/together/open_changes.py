@@ -6,8 +6,7 @@ import re
 from functools import cached_property
 
 from rlm_ci.git.objects import parse_contents
-from rlm_ci.overview.exports import EveryName
-from rlm_ci.overview.interfaces import names_of
+from rlm_ci.overview.interfaces import EveryName, names_of
 from rlm_ci.overview.names import NameComparison
 from rlm_ci.overview.sides import ChangeSides
 from rlm_ci.report.findings import Location

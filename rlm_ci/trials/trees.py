@@ -24,8 +24,7 @@ from rlm_ci.values import Closing, Value
 from rlm_ci.workspace.compiler_caches import CompilerCaches
 from rlm_ci.workspace.dependencies.ignored import dependency_folders
 from rlm_ci.workspace.sandboxed_commands import tool_environment
-from rlm_ci.workspace.trees.shown_tree import ShownTree, make_room
-from rlm_ci.workspace.trees.tree import Tree, apply_patch, lay, write_new
+from rlm_ci.workspace.trees.tree import ShownTree, Tree, apply_patch, lay, make_room, write_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

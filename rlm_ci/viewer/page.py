@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from rlm_ci import __version__
 from rlm_ci.report import wording
-from rlm_ci.report.details import suggestions
+from rlm_ci.report.details import fixes_and_proofs
 from rlm_ci.report.proof import ARGUED
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import clip, count, printable
@@ -201,7 +201,7 @@ class _Shown:
         by = self._finders.get(_identity(row), [])
         finding: dict[str, Any] = {name: self._lines(text_in(row, name)) for name in _FINDING}
         places = [self._location(location) for location in mappings_in(row, "evidence")[:_PLACES]]
-        fix = suggestions.pieces(text_in(row, "suggested_fix"))
+        fix = fixes_and_proofs.pieces(text_in(row, "suggested_fix"))
         if len(fix) == 1:  # what is copied is the code, without its fence
             finding["suggested_fix"] = self._text(fix[0][1])
         recorded = row.get("proof")

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.git.history import GitHistory
-from rlm_ci.pipelines.repository import scope
+from rlm_ci.pipelines.repository import plan
 from rlm_ci.pipelines.repository.attempt import options_of
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.nodes import COMPLETED
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.pipelines.repository.plan import RepositoryOptions
-    from rlm_ci.pipelines.repository.scope import RepositoryScope
+    from rlm_ci.pipelines.repository.plan import RepositoryOptions, RepositoryScope
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.redaction.redactor import Redactor
@@ -136,7 +135,7 @@ class WikiCheck(WikiJob):
             summary = f"{part.summary} in {where}" + (f"; {prose}" if prose else "")
             part = part.replace(summary=summary, metrics={**part.metrics, "prose": prose})
         level = Severity.from_label(self.settings.fail_level)
-        part = scope.with_closed(part, comparison.corpus)
+        part = plan.with_closed(part, comparison.corpus)
         return redactor.report(Report(area.subject(), level, (part,)))
 
     def of_change(self, change: ChangeSet, repository: str | None, redactor: Redactor) -> Part:
@@ -155,8 +154,8 @@ class WikiCheck(WikiJob):
         sides: list[WikiComparison] = []
         with TemporaryDirectory(prefix="rlm-ci-", ignore_cleanup_errors=True) as work:
             for commit in filter(None, (change.head, change.merge_base)):
-                self._scope = scope.RepositoryScope(
-                    commit=commit, head=commit, repository=repository, **scope.looks(self.settings)
+                self._scope = plan.RepositoryScope(
+                    commit=commit, head=commit, repository=repository, **plan.looks(self.settings)
                 )
                 agreed = options_of(self)
                 pages = os.path.join(work, commit)
@@ -183,7 +182,7 @@ class WikiCheck(WikiJob):
                 f"files in {', '.join(missing)} were not compared, as grammars are not installed: "
                 f"{installation.command('wiki')}"
             )
-        part = scope.with_closed(part.replace(summary="; ".join(notes)), head.corpus)
+        part = plan.with_closed(part.replace(summary="; ".join(notes)), head.corpus)
         places = sum(len(finding.evidence) for finding in part.findings)
         return part.replace(evidence=Evidence(places, places))
 

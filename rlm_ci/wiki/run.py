@@ -8,8 +8,8 @@ from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.git.history import GitHistory
 from rlm_ci.judge.options import access_of
-from rlm_ci.pipelines.repository import scope
-from rlm_ci.pipelines.repository.job import RepositoryJob
+from rlm_ci.pipelines.repository import plan
+from rlm_ci.pipelines.repository.attempt import RepositoryJob
 from rlm_ci.pipelines.repository.plan import RecursionPlan
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
@@ -66,8 +66,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
-    from rlm_ci.pipelines.repository.scope import RepositoryScope
+    from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions, RepositoryScope
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.run import Run
@@ -355,7 +354,7 @@ class WikiJob(RepositoryJob):
         if self.repository.git_dir:
             every = dependencies.listed(self.repository)
         else:
-            corpus = scope.corpus(repository.replace(under=""), self.repository, self.skipped)
+            corpus = plan.corpus(repository.replace(under=""), self.repository, self.skipped)
             every = [file.path for file in corpus.files]
         return OuterProject.on_disk(self.repository, every, repository.under)
 
@@ -405,7 +404,7 @@ class WikiJob(RepositoryJob):
         counts = result.counts if result else None
         error = refusal(result) if result else None
         part = Part(NAME, summary, metrics, state=state, error=error, evidence=counts)
-        return scope.with_closed(part, done.corpus)
+        return plan.with_closed(part, done.corpus)
 
 
 def _runs(row: Mapping[str, Any]) -> list[list[int]]:

@@ -16,8 +16,8 @@ from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Row
 from rlm_ci.workspace.lookalike_names import place_of_git
-from rlm_ci.workspace.private_git import RULES
 from rlm_ci.workspace.snapshot import (
+    RULES,
     PathInspector,
     SnapshotLimits,
     anchored,
@@ -32,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rlm_ci.workspace.private_git import PrivateGit
+    from rlm_ci.workspace.snapshot import PrivateGit
 
 _NO_FILE = "it is a pipe, a socket or a device"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

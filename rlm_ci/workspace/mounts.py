@@ -12,8 +12,15 @@ import stat
 from rlm_ci.sandbox import Mount
 from rlm_ci.system import files
 from rlm_ci.workspace.dependencies.editable_installs import own_packages
-from rlm_ci.workspace.private_git import PrivateGit, is_sha256, lay_out, object_folders
-from rlm_ci.workspace.snapshot import PathInspector, encode, is_whole_repository
+from rlm_ci.workspace.snapshot import (
+    PathInspector,
+    PrivateGit,
+    encode,
+    is_sha256,
+    is_whole_repository,
+    lay_out,
+    object_folders,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from rlm_ci.change import evidence
 from rlm_ci.errors import RlmCiError
 from rlm_ci.system import files
 from rlm_ci.text.object_id import is_object_id
-from rlm_ci.workspace.private_git import RESULT, PrivateGit, is_sha256, object_folders
-from rlm_ci.workspace.snapshot import Snapshot
+from rlm_ci.workspace.snapshot import RESULT, PrivateGit, Snapshot, is_sha256, object_folders
 from rlm_ci.workspace.trees.tree import apply_patch
 
 TYPE_CHECKING = False

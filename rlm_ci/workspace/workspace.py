@@ -19,15 +19,21 @@ from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable
 from rlm_ci.workspace import snapshot
-from rlm_ci.workspace.apply.apply import ApplyOutcome, land
-from rlm_ci.workspace.apply.staging import changes
+from rlm_ci.workspace.apply.apply import ApplyOutcome, changes, land
 from rlm_ci.workspace.checkout import Checkout
 from rlm_ci.workspace.compiler_caches import CompilerCaches
 from rlm_ci.workspace.mounts import guests, make_shown_git, on_top
-from rlm_ci.workspace.private_git import RESULT, PrivateGit, is_sha256, object_folders
-from rlm_ci.workspace.snapshot import Snapshot, SnapshotLimits, encode
+from rlm_ci.workspace.snapshot import (
+    RESULT,
+    PrivateGit,
+    Snapshot,
+    SnapshotLimits,
+    encode,
+    is_sha256,
+    object_folders,
+)
 from rlm_ci.workspace.tree_diff import differing
-from rlm_ci.workspace.trees.shown_tree import ShownTree
+from rlm_ci.workspace.trees.tree import ShownTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.models.record.record import Record
 from rlm_ci.pipelines import definition, load
-from rlm_ci.pipelines.attempt import Attempt
-from rlm_ci.pipelines.job import Mode
+from rlm_ci.pipelines.attempt import Attempt, Mode
 from rlm_ci.pipelines.stored_runs import StoredRuns, settings_of
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.run import Run

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rlm_ci.context.context import READ_LIMIT, Context, FileLines, PointerError
 from rlm_ci.context.pointers import ChunkLayout
-from rlm_ci.context.search import stringzilla
+from rlm_ci.context.search import occurrences
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.text.encodings import BYTES
 from testing.contexts import SOURCES, change_index, cuts, made, scratch, slow_chunks, slow_search
@@ -330,7 +330,7 @@ def test_a_span_maps_back_to_paths_and_lines(
 
 @given(st.binary(max_size=300).map(lambda data: data.replace(b"a", b"\n")))
 def test_line_breaks_are_counted_by_vectors_as_well(data: bytes) -> None:
-    count = stringzilla.line_counter()
+    count = occurrences.line_counter()
     if count is not None:
         assert count(data) == data.count(b"\n")
         assert count(data * 1000) == 1000 * data.count(b"\n")

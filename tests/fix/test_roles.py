@@ -9,8 +9,7 @@ import pytest
 
 from rlm_ci.agents.agent import AgentOutcome, Assignment
 from rlm_ci.errors import ConfigError, LimitError
-from rlm_ci.fix.role_prompts import AnalysisNote, RoleBrief, RoleTurn, quoted
-from rlm_ci.fix.roles import Handover, Roles, verdict_of
+from rlm_ci.fix.roles import AnalysisNote, Handover, RoleBrief, Roles, RoleTurn, quoted, verdict_of
 from testing.agent_workspaces import Folder
 
 if TYPE_CHECKING:

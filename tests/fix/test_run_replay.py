@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci import __version__
-from rlm_ci.runs.journal import record_format
+from rlm_ci.runs.journal import reader
 from testing.fix_stage import BUG, QUICK, Play, alike, call, done, told_plainly, write
 from testing.loopback_model.replies import refusal
 
@@ -168,7 +168,7 @@ def test_a_replay_that_fails_names_the_version_that_made_the_run(stage: Stage) -
     for number, one in enumerate(facts, 1):
         one["seq"] = number
         del one["crc"]
-    calls.write_bytes(b"".join(map(record_format.to_line, facts)))
+    calls.write_bytes(b"".join(map(reader.to_line, facts)))
     ended = stage.cli("replay", run.id, env=NOTHING)
     assert (ended.code, "the run ended before" in ended.stderr) == (5, True), ended
     assert "made the run" not in ended.stderr

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from rlm_ci.review.analyzers import run
-from rlm_ci.review.analyzers.scratch_folder import ScratchFolder
+from rlm_ci.review.analyzers.sandboxed import ScratchFolder
 from testing.comment_commands_stage import Stage, stage
 from testing.loopback_model.fixture import llm
 from testing.pushes_stage import Critic, Pushes

@@ -400,7 +400,7 @@ def test_outputs_are_noted(done: Path, tmp_path: Path) -> None:
 
 def rewritten(done: Path, folder: Path, name: str, change: Any) -> list[str]:
     """What is wrong after ``change`` was made to the records of one file."""
-    from rlm_ci.runs.journal.record_format import to_line
+    from rlm_ci.runs.journal.reader import to_line
 
     shutil.copytree(done, folder)
     found = records(folder, name)

@@ -13,7 +13,7 @@ import pytest
 
 from rlm_ci import sandbox
 from rlm_ci.errors import ConfigError
-from rlm_ci.sandbox import Probe, SandboxJob, install_hints, monty, self_test
+from rlm_ci.sandbox import Probe, SandboxJob, monty, self_test
 from rlm_ci.sandbox.bubblewrap import Bubblewrap
 from rlm_ci.sandbox.none import Unsandboxed
 from rlm_ci.system.process import Clipped, StreamResult
@@ -174,32 +174,30 @@ def machine(tmp_path: Path, **files: str) -> str:
 
 def test_apparmor_of_ubuntu_is_mended_with_a_profile(tmp_path: Path) -> None:
     root = machine(tmp_path, proc__sys__kernel__apparmor_restrict_unprivileged_userns="1\n")
-    hint = install_hints.mend("setting up uid map: Permission denied", root, privileged=False)
+    hint = self_test.mend("setting up uid map: Permission denied", root, privileged=False)
     assert "/etc/apparmor.d/bwrap-userns-restrict" in hint
     assert "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" in hint
-    assert "apparmor" not in install_hints.mend("something", root, privileged=True)
+    assert "apparmor" not in self_test.mend("something", root, privileged=True)
 
 
 def test_namespaces_that_are_off_are_turned_on(tmp_path: Path) -> None:
     root = machine(tmp_path, proc__sys__user__max_user_namespaces="0\n")
-    assert "user.max_user_namespaces=15000" in install_hints.mend(
+    assert "user.max_user_namespaces=15000" in self_test.mend(
         "No space left", root, privileged=True
     )
     root = machine(tmp_path / "b", proc__sys__kernel__unprivileged_userns_clone="0\n")
-    assert "userns_clone=1" in install_hints.mend("No permissions", root, privileged=False)
+    assert "userns_clone=1" in self_test.mend("No permissions", root, privileged=False)
 
 
 def test_a_container_must_be_allowed_to_make_namespaces(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".containerenv").write_text("")
     root = str(tmp_path)
-    assert "seccomp=unconfined" in install_hints.mend(
-        "Operation not permitted", root, privileged=True
-    )
+    assert "seccomp=unconfined" in self_test.mend("Operation not permitted", root, privileged=True)
 
 
 def test_an_old_bubblewrap_is_named() -> None:
-    assert "0.8" in install_hints.mend("bwrap: Unknown option --disable-userns")
+    assert "0.8" in self_test.mend("bwrap: Unknown option --disable-userns")
 
 
 @pytest.mark.parametrize(
@@ -216,13 +214,13 @@ def test_where_it_is_missing_the_command_that_brings_it_is_told(
 ) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "os-release").write_text(release)
-    error = install_hints.missing("bwrap could not be started", str(tmp_path))
+    error = self_test.missing("bwrap could not be started", str(tmp_path))
     assert error.hint.startswith(command)
     assert "--sandbox none" in error.hint
 
 
 def test_the_first_failure_is_what_is_told() -> None:
-    error = install_hints.refused(Probe("tcp", "no TCP", passed=False, detail="sent"))
+    error = self_test.refused(Probe("tcp", "no TCP", passed=False, detail="sent"))
     assert str(error) == "the sandbox does not work: no TCP: sent (sandbox bubblewrap)"
 
 

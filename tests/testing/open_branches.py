@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.together.branches import of_branches
 from rlm_ci.together.compare import compare
 from rlm_ci.together.open_changes import OpenChange
+from rlm_ci.together.pull_requests import of_branches
 from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlm_ci.runs import checksums, manifest
-from rlm_ci.runs.journal import record_format
+from rlm_ci.runs.journal import reader
 from rlm_ci.runs.journal.journal import replay
 
 if TYPE_CHECKING:
@@ -66,4 +66,4 @@ def forge(folder: Path) -> None:
     path = folder / "events.jsonl"
     events = list(replay(str(path)))
     events[-1]["payload"] |= sums
-    path.write_bytes(b"".join(map(record_format.to_line, events)))
+    path.write_bytes(b"".join(map(reader.to_line, events)))

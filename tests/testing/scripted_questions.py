@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from rlm_ci.context.builder.build import build
-from rlm_ci.environments.symbolic.execute_plan import PlanExecutor
+from rlm_ci.environments.symbolic.loop import PlanExecutor
 from rlm_ci.environments.symbolic.planner.plan import PlanLimits
 from rlm_ci.environments.symbolic.planner.planner import Planner
 from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rlm_ci.recursion.journal import node_records
 from rlm_ci.recursion.nodes import COMPLETED, NodeResult, TracedFinding
 from rlm_ci.report.findings import Finding, Location, Severity
-from rlm_ci.runs.journal.record_format import to_line
+from rlm_ci.runs.journal.reader import to_line
 from testing.killed_runs import OrderedJournals
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.runs.find import FoundRun
-from rlm_ci.runs.journal import record_format, spans
+from rlm_ci.runs.journal import reader, spans
 from rlm_ci.runs.journal.journal import replay
 from rlm_ci.viewer import page, read
 from rlm_ci.viewer.folder import RecordedCall, call_step
@@ -274,7 +274,7 @@ def test_whatever_the_files_hold_there_is_a_page(
                 kept = {"seq": record["seq"]}
                 made = {name: mixed_up(one, chance) for name, one in record.items()} | kept
                 made.pop("crc")
-                lines.append(record_format.to_line(made))
+                lines.append(reader.to_line(made))
             path.write_bytes(b"".join(lines))
         assert shown(folder).steps
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.workspace.lookalike_names import place_of_git, plain
-from rlm_ci.workspace.private_git import PrivateGit
-from rlm_ci.workspace.snapshot import is_inside
+from rlm_ci.workspace.snapshot import PrivateGit, is_inside
 
 if TYPE_CHECKING:
     from pathlib import Path

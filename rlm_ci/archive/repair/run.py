@@ -23,7 +23,7 @@ from rlm_ci.text.neutralise import log
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Row, Value
-from rlm_ci.workspace.private_git import object_folders
+from rlm_ci.workspace.snapshot import object_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from rlm_ci.lab.bench import compare, generators, summary, text
 from rlm_ci.lab.bench import run as benchmarks
 from rlm_ci.lab.bench.benchmark import MODES, STRATEGIES, BenchOptions
 from rlm_ci.lab.bench.compare import Gates
-from rlm_ci.lab.bench.packs import catalogue
+from rlm_ci.lab.bench.packs import pack
 from rlm_ci.lab.planted_bugs import benchmark, generate, recording
 from rlm_ci.lab.planted_bugs.recording import SHIPPED, Recording
 from rlm_ci.models.gateway import Gateway, require_endpoint
@@ -163,12 +163,12 @@ def run(arguments: Arguments) -> int:
 
 def _list(_words: Sequence[str], settings: Settings, _flags: Mapping[str, Any]) -> int:
     output = output_of(settings).require_text_or_json("bench list")
-    presets = catalogue.presets(settings.bench.pack)
+    presets = pack.presets(settings.bench.pack)
     stored = summary.of_store(StoredRuns(settings).store)
     if settings.format == "json":
         listing = {
             "presets": presets,
-            "packs": catalogue.aliases(),
+            "packs": pack.aliases(),
             "benchmarks": [stored_benchmark.outline() for stored_benchmark in stored],
         }
         output.emit(neutralise.record(listing))
@@ -203,7 +203,7 @@ def _run(words: Sequence[str], settings: Settings, flags: Mapping[str, Any]) -> 
     output = output_of(settings).require_text_or_json("bench run")
     output.require_place()
     bench = settings.bench
-    preset = catalogue.choose(words[0], bench.pack)
+    preset = pack.choose(words[0], bench.pack)
     options = BenchOptions(**{name: getattr(bench, name) for name in BenchOptions._fields})
     runs = StoredRuns(settings)
     if settings.episode.mcp_config:  # a resumed benchmark may be in another folder

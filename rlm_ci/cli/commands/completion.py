@@ -15,7 +15,7 @@ from rlm_ci.environments.names import supported_environments
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
 from rlm_ci.lab.frameworks import supported_frameworks
-from rlm_ci.report import rule_texts
+from rlm_ci.report import rules
 from rlm_ci.runs.find import LATEST
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ _SHELLS = ("bash", "zsh", "fish")
 #: Ids of runs are not looked up: in a hostile repository their names are the shell's input.
 _WORDS = {
     "[CHECK...]": checks.names,
-    "RULE": rule_texts.rule_names,
+    "RULE": rules.rule_names,
     "RUN": lambda: (LATEST,),
     "REPORT|RUN|RECEIPT": lambda: (LATEST,),
 }

@@ -207,7 +207,7 @@ def _dependencies(settings: Settings) -> Iterator[DoctorLine]:
 def _validator(settings: Settings) -> Iterator[DoctorLine]:
     """How the validator of this repository starts, in the sandbox alone."""
     from rlm_ci import sandbox
-    from rlm_ci.fix import validator_trial
+    from rlm_ci.fix import choose_validator
     from rlm_ci.validators.detect import NoValidatorError
 
     try:
@@ -218,7 +218,7 @@ def _validator(settings: Settings) -> Iterator[DoctorLine]:
     if repository.git_dir is None or not chosen_sandbox.isolated:
         return
     try:
-        tried = validator_trial.try_out(
+        tried = choose_validator.try_out(
             settings.loop.validator,
             repository,
             chosen_sandbox,
@@ -441,7 +441,7 @@ def _episodes(settings: Settings) -> Iterator[DoctorLine]:
 
 def _analysis(settings: Settings) -> Iterator[DoctorLine]:
     from rlm_ci.fix.rlms import canary
-    from rlm_ci.fix.rlms.options import RlmsOptions
+    from rlm_ci.fix.rlms.trigger import RlmsOptions
 
     options = RlmsOptions.of(settings.values, settings.sources)
     model = None if endpoint_of(settings).lack else settings.model

@@ -7,7 +7,7 @@ from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.settings import Settings, nearest
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
-from rlm_ci.report import rule_texts
+from rlm_ci.report import rules
 from rlm_ci.report.rules import PAGE, address
 
 TYPE_CHECKING = False
@@ -30,28 +30,28 @@ ROWS = COMMON
 def run(arguments: Arguments) -> int:
     rule = arguments.words[0].casefold()
     output = output_of(Settings(ROWS, arguments.flags)).require_text("explain")
-    if rules := rule_texts.of_check(rule):
-        width = max(len(name) for name, _, _ in rules)
-        rows = (f"{name:<{width}}  {severity:<8}  {text}" for name, severity, text in rules)
+    if of_check := rules.of_check(rule):
+        width = max(len(name) for name, _, _ in of_check)
+        rows = (f"{name:<{width}}  {severity:<8}  {text}" for name, severity, text in of_check)
         output.emit("\n".join([*rows, "", f"{PAGE}#{rule}", ""]))
         return errors.OK
-    text = rule_texts.plain(rule)
+    text = rules.plain(rule)
     if text is None:
         raise UsageError(
             f"unknown rule {rule[:80]!r}",
             where="rlm-ci explain",
             hint=_hint(rule),
         )
-    heading = "" if text.startswith(rule_texts.HEADINGS) else f"{rule}\n\n"
+    heading = "" if text.startswith(rules.HEADINGS) else f"{rule}\n\n"
     output.emit(f"{heading}{text}\n\n{address(rule)}\n")
     return errors.OK
 
 
 def _hint(rule: str) -> str:
     """The rules that may be meant, by a last part or a similar name; else the page of all."""
-    rules = rule_texts.rule_names()
-    matches = [name for name in rules if name.partition("/")[2].casefold() == rule]
+    names = rules.rule_names()
+    matches = [name for name in names if name.partition("/")[2].casefold() == rule]
     if matches:
         return f"did you mean {' or '.join(matches)}?"
-    similar = nearest(rule, rules)
+    similar = nearest(rule, names)
     return similar if similar.startswith("did you mean") else f"all rules: {PAGE}"

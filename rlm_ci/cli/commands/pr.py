@@ -283,7 +283,7 @@ def _stale(judgement: Judgement, change: ChangeSet) -> Part:
     """The pages of the repository's wiki that the change makes stale."""
     from rlm_ci.judge import config_file
     from rlm_ci.pipelines import stored_runs
-    from rlm_ci.pipelines.job import without_runs
+    from rlm_ci.pipelines.attempt import without_runs
     from rlm_ci.wiki.check import WikiCheck
 
     settings = judgement.settings
@@ -312,7 +312,7 @@ def _together(judgement: Judgement, wish: PostingTarget, change: ChangeSet) -> P
 def _fixed(judgement: Judgement, run: Run, budget: PullRequestBudget | None) -> Report:
     """The report of a judgement, with the result of a fix loop: a patch in the run's folder."""
     from rlm_ci.pipelines import stored_runs
-    from rlm_ci.pull_request import fix_request
+    from rlm_ci.pull_request import conversation
     from rlm_ci.solve import foreground, pipeline
 
     settings = judgement.settings
@@ -339,7 +339,7 @@ def _fixed(judgement: Judgement, run: Run, budget: PullRequestBudget | None) -> 
             work = pipeline.make(settings, judgement.repository, runs, progress)
             posting = posting_of(settings)
             way = GitHubSession(posting.access)
-            goal = fix_request.goal(settings.fix, posting, change, way)
+            goal = conversation.goal(settings.fix, posting, change, way)
             work(run, run.redactor.text(goal))
         except errors.RlmCiError as error:
             return report.replace(parts=(*report.parts, Part.from_error(pipeline.PIPELINE, error)))
@@ -361,7 +361,7 @@ def _review(
     """The review as a run of its own, below that of ``pr`` if there is one; state for the next."""
     from rlm_ci.github.posting.outcome import NONE
     from rlm_ci.pipelines import stored_runs
-    from rlm_ci.pipelines.job import without_runs
+    from rlm_ci.pipelines.attempt import without_runs
     from rlm_ci.review.change.previous_review import PreviousReviews
     from rlm_ci.review.run import ChangeReviewJob
 

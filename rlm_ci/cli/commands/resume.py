@@ -21,7 +21,7 @@ from rlm_ci.context.own_files import is_object
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines import budget_increase, load, stored_runs
+from rlm_ci.pipelines import attempt, load, stored_runs
 from rlm_ci.pipelines.run_context import STDIN
 from rlm_ci.pipelines.stored_runs import StoredRuns, resume_with
 from rlm_ci.runs.cancel import end_leftovers
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.pipelines.attempt import PipelineJob
     from rlm_ci.runs.manifest import Manifest
     from rlm_ci.runs.run import Run
 
@@ -60,7 +60,7 @@ ROWS = (
     *stored_runs.SANDBOX,
     *(row for row in EPISODE if row.key in _PROGRAMS),
     *(row for row in SYMBOLIC if row.key == _CONTEXT),
-    *budget_increase.ROWS,
+    *attempt.ROWS,
     *(row for row in (*RECURSION, *WIKI) if row.key in _OUTPUTS),
     *stored_runs.ROWS,
 )
@@ -70,7 +70,7 @@ def run(arguments: Arguments) -> int:
     settings = Settings((*CORE, *PIPELINES, *ROWS), arguments.flags)
     output = output_of(settings).require_text_or_json("resume")
     output.require_place()
-    more = budget_increase.budgets_set(settings, arguments.flags)
+    more = attempt.budgets_set(settings, arguments.flags)
     runs = StoredRuns(settings)
     entry = runs.own_run(arguments.words[0])
     done: list[PipelineJob] = []
@@ -117,7 +117,7 @@ def _go_on(
         pipeline = load.of_run(load.load(settings, open_repository(settings)), request)
         load.require_same(pipeline, request)
         if more:
-            budget_increase.require(run.manifest, more, request, run.path_of(CALLS))
+            attempt.require(run.manifest, more, request, run.path_of(CALLS))
             run.raised = True
     except errors.RlmCiError as error:
         if run.manifest.status == "queued":  # its log is the only place to look

@@ -17,9 +17,8 @@ from rlm_ci.judge.options import access_of, output_of
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Report, Severity, Subject
-from rlm_ci.together.branches import of_branches
 from rlm_ci.together.compare import compare
-from rlm_ci.together.pull_requests import PullRequestSource, of_pull_requests
+from rlm_ci.together.pull_requests import PullRequestSource, of_branches, of_pull_requests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

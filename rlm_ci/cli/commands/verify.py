@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rlm_ci.console.output import Output
     from rlm_ci.git.repository import Repository
     from rlm_ci.report.findings import Location, Part
-    from rlm_ci.review.proofs.again import ProofsAgain
+    from rlm_ci.review.proofs.runner import ProofsAgain
 
 SUMMARY = "check every cited place of a stored report again, offline"
 USAGE = "REPORT|RUN|RECEIPT [OPTION...]"
@@ -159,7 +159,7 @@ def _proofs(
             where="--run-proofs",
             hint="name the run of a review of a change",
         )
-    from rlm_ci.review.proofs import again
+    from rlm_ci.review.proofs import runner
     from rlm_ci.trials.trees import ProofPlace
 
     settings = Settings((*CORE, *LOOP, *REVIEW, *ROWS), arguments.flags)
@@ -174,7 +174,7 @@ def _proofs(
         validator=settings.loop.validator,
     )
     with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
-        return again.run(folder, proof_place, progress.step, settings.proof)
+        return runner.run(folder, proof_place, progress.step, settings.proof)
 
 
 class _RunCheck(Value):

@@ -11,7 +11,7 @@ from rlm_ci.console.progress import Progress
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import stored_runs
-from rlm_ci.pipelines.repository.job import making
+from rlm_ci.pipelines.repository.attempt import making
 from rlm_ci.pipelines.stored_runs import OUT_DIR
 from rlm_ci.solve import foreground
 from rlm_ci.wiki.check import WikiCheck

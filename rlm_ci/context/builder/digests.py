@@ -13,7 +13,7 @@ from functools import partial
 from hashlib import sha1, sha256
 
 from rlm_ci.context.builder.file_table import BlobIds
-from rlm_ci.context.search.stringzilla import hasher
+from rlm_ci.context.search.occurrences import hasher
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

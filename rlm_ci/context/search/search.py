@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci.context.pointers import ChunkLayout
-from rlm_ci.context.search import stringzilla
+from rlm_ci.context.search import occurrences
 from rlm_ci.context.search.occurrences import PLAIN, NeedleTally, SourceWindow
 from rlm_ci.context.search.worker_processes import PIECES, processes, share
 from rlm_ci.errors import DamagedError, StorageError
@@ -77,7 +77,7 @@ def search(
         return tuple(NeedleMatches() for _ in needles)
     scan = NeedleScan(
         descriptor, name, ChunkLayout(size, target, overlap), distinct_needles, top_k=top_k,
-        engine=engine or stringzilla.engine() or PLAIN, grain=grain or BlockSizes(),
+        engine=engine or occurrences.engine() or PLAIN, grain=grain or BlockSizes(),
     )  # fmt: skip
     several = min(processes(workers), scan.blocks // _BLOCKS)
     for result in share(scan.blocks, scan.scan, scan.result, several):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.environments.coding.test_report import TestReport
+    from rlm_ci.environments.coding.workspace_services import TestReport
     from rlm_ci.environments.generic import GenericServices
     from rlm_ci.environments.rewards import RLMRewardProfile
     from rlm_ci.environments.tool_calls import ToolCall

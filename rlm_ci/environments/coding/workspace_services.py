@@ -1,20 +1,25 @@
 """What tools for code need of a copy of the work tree: commands, tests, the difference, the start.
 
 What runs does so in the sandbox. How it ended is a fact of the run's record, with the tree that it
-left.
+left. An agent reads of a run of the tests what failed, and gets scores.
 """
 
 from __future__ import annotations
 
-from rlm_ci.environments.coding import code_queries, test_report
+import re
+
+from rlm_ci.environments.coding import code_queries
 from rlm_ci.environments.generic import Execution
 from rlm_ci.environments.quoting import OUTPUT_LIMIT, quoted
 from rlm_ci.guard import secret_in_diff
 from rlm_ci.system.command_line import SHELL, Command
 from rlm_ci.system.process import SEAM
-from rlm_ci.system.transcript import transcribe
+from rlm_ci.system.transcript import plain, transcribe
+from rlm_ci.text.printable import count
+from rlm_ci.validators import parsers, test_counts
 from rlm_ci.validators.test_selection import narrowed_in
 from rlm_ci.validators.validator import failure
+from rlm_ci.values import Value
 from rlm_ci.workspace.recorded_change import ended_of, record_of, recorded
 from rlm_ci.workspace.sandboxed_commands import Launch
 
@@ -23,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.environments.coding.test_report import TestReport
     from rlm_ci.git.repository import Repository
     from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.runs import Fact
@@ -31,6 +35,63 @@ if TYPE_CHECKING:
     from rlm_ci.validators.validator import Validator
     from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
     from rlm_ci.workspace.workspace import Workspace
+
+
+UNKNOWN_RUNNER = "rlm-ci cannot run some tests of this validator: name none, or use another tool"
+#: In the last line of pytest.
+_WARNINGS = re.compile(
+    r"^(?:=+ )?(?:\d{1,9} [a-z]+, ){0,9}(\d{1,9}) warnings?(?:, \d{1,9} [a-z]+){0,9} in \d",
+    re.MULTILINE,
+)
+
+
+class TestReport(Value):
+    """``text`` is for the model.
+
+    ``passed``: the validator is green. ``score`` is the share of tests that passed; ``tests`` says
+    whether all did, None where none was counted. ``timed_out``: it was stopped.
+    """
+
+    __test__ = False
+
+    text: str
+    passed: bool
+    tests: bool | None
+    score: float
+    warnings: int
+    timed_out: bool
+
+
+def judged(validator: Validator, ended: StreamResult, *, is_selection: bool) -> TestReport:
+    """The report of a run; ``is_selection``: of some tests alone."""
+    verdict = validator.judge(lambda _argv: ended)
+    output = ended.output.text()
+    counts = test_counts.parse(output).values()
+    number = max((tests.judged for tests in counts), default=0)
+    notes = [f"{count(number, 'test')} ran"] if number else []
+    passed = verdict.passed
+    if is_selection and not number:
+        notes = ["no test ran: none has such a name"]
+        passed = False
+    elif verdict.passed:
+        notes += ["it passes"]
+    printed = plain(output)
+    read = parsers.read(printed.split("\n"), validator.root, validator.exists)
+    tallies = [tally for _, tally in read.tallies]
+    good, bad = (
+        sum(tally.passed for tally in tallies),
+        sum(test_tally.failed for test_tally in tallies),
+    )
+    ran = good + bad
+    return TestReport(
+        "\n".join(notes if verdict.passed else [*notes, verdict.feedback]),
+        passed,
+        (not bad) if ran else None,
+        good / ran if ran else float(passed),
+        sum(map(int, _WARNINGS.findall(printed))),
+        ended.reason == "timeout",
+    )
+
 
 #: Bytes of a command's output that are recorded. A fifth is its beginning: what the cut takes for
 #: fear of half a secret, and what a model is shown.
@@ -114,7 +175,7 @@ class WorkspaceServices:
         if names:
             narrowed = narrowed_in(validator.command, names, self._commands.root)
             if narrowed is None:
-                return test_report.UNKNOWN_RUNNER
+                return UNKNOWN_RUNNER
             argv = narrowed
         tree = self._copy.tree()
 
@@ -126,7 +187,7 @@ class WorkspaceServices:
 
         key = {"argv": list(argv), "tree": tree}
         fact = self._fact("tests", self._place("tests"), key, produce)
-        return test_report.judged(validator, ended_of(fact), is_selection=bool(names))
+        return judged(validator, ended_of(fact), is_selection=bool(names))
 
     def diff(self) -> str:
         return difference(self._copy, self._redactor)

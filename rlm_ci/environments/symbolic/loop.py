@@ -1,39 +1,55 @@
-"""A question about a long text: plan, read and ask sub-calls until the planner has an answer.
-
-The text stays on disk. The planner sees what it asked for, within limits. Its answers and those
-of sub-calls are facts of the run's record, and all else follows from these and the context: a run
-that is resumed or replayed repeats every iteration exactly.
-"""
+"""A question about a long text: plan, carry out the plan, until the planner has an answer."""
 
 from __future__ import annotations
 
+import itertools
+import time
+from bisect import bisect_right
 from collections import Counter
-from itertools import chain, count
+from itertools import chain
 
-from rlm_ci.environments.symbolic.iteration import unread
+from rlm_ci.context.pointers import PointerError, chunk_id
+from rlm_ci.context.scope import Scope
+from rlm_ci.context.search import pattern_counts
+from rlm_ci.context.search.pattern_counts import CHUNK, FILE, CountRow, PatternCount
+from rlm_ci.environments.symbolic.iteration import (
+    CountResult,
+    Iteration,
+    ReadResult,
+    SearchResult,
+    count_pointer,
+    unread,
+)
+from rlm_ci.environments.symbolic.map_reduce.maps import MapRun
+from rlm_ci.environments.symbolic.planner.plan import Count
 from rlm_ci.environments.symbolic.planner.planner import BadPlanError, is_lifted
+from rlm_ci.environments.symbolic.planner.progress_notes import quote
 from rlm_ci.errors import LimitError
 from rlm_ci.models.record.clock import over
 from rlm_ci.runs.journal import spans
 from rlm_ci.runs.state import FAILED, NO_PROGRESS, PASSED, PAUSED, FinalState
 from rlm_ci.text import printable
+from rlm_ci.text.patterns import PatternError
+from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.environments.symbolic.execute_plan import PlanExecutor
-    from rlm_ci.environments.symbolic.iteration import Iteration
-    from rlm_ci.environments.symbolic.planner.plan import Count, Plan, Read, Search
+    from rlm_ci.context.context import Context, Hit, QueryResult
+    from rlm_ci.environments.symbolic.planner.plan import Plan, Read, Search
     from rlm_ci.environments.symbolic.planner.planner import AcceptedPlan, PlannerReply
+    from rlm_ci.environments.symbolic.subcalls import ModelAccess, Subcalls
+    from rlm_ci.environments.symbolic.visible_context import VisibleContext
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.runs import Fact
     from rlm_ci.runs.state import RunState
 
     #: Makes the plan for an iteration after earlier ones. Raises BadPlanError, LimitError.
     Planning = Callable[[int, Sequence[Iteration]], AcceptedPlan]
+
 
 #: Plans in a row without anything new that end a run.
 ENOUGH = 2
@@ -94,7 +110,7 @@ class Question:
         """
         steps: list[Iteration] = []
         idle = 0
-        for iteration in count():
+        for iteration in itertools.count():
             seconds, at = self._clock.tick(iteration)
             stop = over(iteration, seconds / 60, *self._limits)
             if stop:
@@ -239,3 +255,193 @@ def _summary(plan: Plan) -> str:
     )
     words = [f"{number} {noun if number == 1 else many}" for number, noun, many in kinds if number]
     return ", ".join(words) or "nothing asked for"
+
+
+#: The kind of the fact.
+COUNT = "count"
+
+
+def counted(count: Count, context: Context) -> dict[str, Any]:
+    """The fact: a PatternCount as JSON, or ``error``, why there is none, for the planner.
+
+    Raises DamagedError, StorageError.
+    """
+    try:
+        pattern_count = pattern_counts.count(
+            context, count.pattern, count.scope.spans(context), fold=count.ignore_case, by=count.by,
+            rows=count.top_k, first=count.hits,
+        )  # fmt: skip
+    except (PatternError, PointerError) as error:
+        return {"error": str(error)}
+    rows = [
+        {"hits": row.hits, "spans": [[*span] for span in row.spans]} for row in pattern_count.rows
+    ]
+    first = [[*span] for span in pattern_count.first]
+    return {"error": None, **pattern_count.to_dict(), "rows": rows, "first": first}
+
+
+def from_fact(fact: Mapping[str, Any]) -> PatternCount | None:
+    """The count in a fact; None if it has an error."""
+    if fact["error"] is not None:
+        return None
+    rows = (CountRow(tuple(map(tuple, row["spans"])), row["hits"]) for row in fact["rows"])
+    numbers = {name: fact[name] for name in ("by", "hits", "lines", "chunks", "values")}
+    return PatternCount(**numbers, rows=tuple(rows), first=tuple(map(tuple, fact["first"])))
+
+
+def from_state(entry: Mapping[str, Any]) -> Count:
+    """What was asked, from an entry of the state."""
+    values = {name: entry[name] for name in ("pattern", "by", "ignore_case", "top_k", "hits")}
+    scope = Scope(entry["scope"]["chunks"], tuple(entry["scope"]["files"]))
+    return Count(**values, scope=scope)
+
+
+def table(
+    count: PatternCount,
+    context: Context,
+    text: Callable[[int, int], str],
+    redact: Callable[[str], str] = str,
+) -> str:
+    """The rows, a line each; ``text`` gives that of a range of bytes."""
+
+    def quoted(name: str) -> str:
+        return quote(name, len(name))
+
+    def label(row: CountRow) -> str:
+        if count.by == CHUNK:
+            [(start, _)] = row.spans
+            return f"chunk:{chunk_id(start // context.layout.step)}"
+        places = ", ".join(f"{start}-{end}" for start, end in row.spans)
+        if count.by != FILE:
+            values = ", ".join(quoted(text(start, end)) for start, end in row.spans)
+            return f"{values}, first at bytes {places}"
+        if not row.spans:
+            return "outside of all files"
+        file = context.files[bisect_right(context.files.ends, row.spans[0][0])]
+        return f"{quoted(redact(file.path))}, bytes {places}"
+
+    return "\n".join(f"{row.hits:,}: {label(row)}" for row in count.rows)
+
+
+class PlanExecutor:
+    """Searches, counts and reads in ``window``."""
+
+    def __init__(self, window: VisibleContext, subcalls: Subcalls, access: ModelAccess) -> None:
+        self._window = window
+        self._subcalls = subcalls
+        self._access = access
+
+    def act(self, plan: Plan, iteration: int) -> Iteration:
+        """Carry out ``plan``, whose pointers have no flaw.
+
+        Raises LimitError, ConfigError, DamagedError, StorageError, UnavailableError.
+        """
+        searches = self._search(plan.searches)
+        counted = tuple(
+            self._count(request, count_pointer(iteration, number))
+            for number, request in enumerate(plan.counts, 1)
+        )
+        reads = tuple(map(self._read, plan.reads))
+        subcalls = self._subcalls.run(plan.subcalls, iteration) if plan.subcalls else ()
+        maps = tuple(
+            MapRun(self._access, self._window, self._subcalls, request).run(iteration, number)
+            for number, request in enumerate(plan.maps, 1)
+        )
+        return Iteration(iteration, searches, reads, subcalls, counted, maps)
+
+    def _search(self, searches: Sequence[Search]) -> tuple[SearchResult, ...]:
+        """All searches of a plan in one pass over the source."""
+        if not searches:
+            return ()
+        since = time.monotonic()
+        queries = tuple(dict.fromkeys(search.query for search in searches))
+        query_results = self._window.context.search(
+            queries,
+            top_k=max(search.top_k for search in searches),
+            preview_bytes=self._access.limits.preview_bytes,
+        )
+        by_query = dict(zip(queries, query_results, strict=True))
+        results = tuple(
+            SearchResult(
+                search.query,
+                search.top_k,
+                self._shown(by_query[search.query], search.top_k),
+                search.reason,
+            )
+            for search in searches
+        )
+        for result in results:
+            hits = count(result.query_result.total_hits, "hit")
+            title = f"search “{self._masked(result.query)}”: {hits}"
+            with spans.span("search", title, since=since) as step:
+                step.details |= {
+                    "reason": self._masked(result.reason),
+                    "chunks matched": result.query_result.chunks_matched,
+                    "hits": "\n".join(map(_hit, result.query_result.hits)),
+                }
+        return results
+
+    def _read(self, read: Read) -> ReadResult:
+        with spans.span("read", "read") as step:
+            excerpt = self._window.read(read.pointer, read.size, read.offset)
+            result = ReadResult(read.pointer, excerpt, read.reason)
+            answer = " of an earlier answer" if result.of_subcall else ""
+            step.title = f"read bytes {excerpt.start:,} to {excerpt.end:,}{answer}"
+            pointer = read.pointer.rpartition("#")[2]
+            step.details |= {"pointer": pointer, "reason": self._masked(read.reason)}
+            if excerpt.truncated:
+                step.outcome = spans.PARTIAL
+                step.details["cut off at"] = f"{excerpt.end - excerpt.start:,} bytes"
+            step.details["text"] = excerpt.text
+        return result
+
+    def _masked(self, text: str) -> str:
+        return self._window.redact(encodable(text))
+
+    def _count(self, request: Count, pointer: str) -> CountResult:
+        """A count is a fact: how long an expression may take depends on the machine."""
+        context = self._window.context
+        key = request.replace(reason="").to_dict()
+        with spans.span("search", f"count “{self._masked(request.pattern)}”") as step:
+            fact = self._access.fact(COUNT, pointer, key, lambda: counted(request, context))
+            pattern_count = from_fact(fact)
+            step.details |= {"error": fact["error"], "reason": self._masked(request.reason)}
+            step.title += f": {count(pattern_count.hits if pattern_count else 0, 'hit')}"
+            if pattern_count is None:
+                step.outcome = spans.FAILED
+            else:
+                step.details |= {
+                    "lines": pattern_count.lines,
+                    "counted by": pattern_count.by,
+                    "different values": pattern_count.values,
+                }
+        if pattern_count is None:
+            return CountResult(pointer, request, fact)
+        hits = (self._in_line(start, end) for start, end in pattern_count.first)
+        rows = table(pattern_count, context, self._window.text, self._window.redact)
+        return CountResult(pointer, request, fact, pattern_count, rows, self._redacted(hits))
+
+    def _in_line(self, start: int, end: int) -> Hit:
+        """A hit, with its line as the preview, as far as there is room."""
+        context, size = self._window.context, self._access.limits.preview_bytes
+        hit = context.hit(context.layout.at(start), start, end, 1, size)
+        distance = context.raw(end, hit.preview_end).find(b"\n")
+        if distance < 0:
+            return hit
+        line = context.read_span(hit.preview_start, end + distance)
+        return hit.replace(preview=line.text, preview_end=line.end)
+
+    def _shown(self, result: QueryResult, top_k: int) -> QueryResult:
+        return result.replace(hits=self._redacted(result.hits[:top_k]))
+
+    def _redacted(self, hits: Iterable[Hit]) -> tuple[Hit, ...]:
+        shown = self._window.shown
+        return tuple(
+            hit.replace(preview=shown(hit.preview_start, hit.preview_end, hit.preview))
+            for hit in hits
+        )
+
+
+def _hit(hit: Hit) -> str:
+    span = hit.pointer.rpartition("#")[2]
+    return f"{span}  bytes {hit.start_byte:,}, score {hit.score}"

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rlm_ci.fix.role_prompts import RoleTurn
+    from rlm_ci.fix.roles import RoleTurn
     from rlm_ci.report.findings import Finding
 
 #: The verdicts of a gate. One that waits needs a person; one is not asked where another fails.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.pipelines.attempt import PipelineJob
 
 _PREFIX = "loop.gates."
 PROMISE, TESTS, VALIDATION = "promise.text", "tests.command", "validation.commands"

@@ -24,8 +24,7 @@ from rlm_ci.environments.repl.pool import Sessions
 from rlm_ci.environments.repl.session import SessionLimits
 from rlm_ci.environments.turn_loop import LoopWatcher
 from rlm_ci.errors import ConfigError, LimitError, RemoteError, RlmCiError, UnavailableError
-from rlm_ci.models.budget import BudgetUse
-from rlm_ci.models.budget_part import PartLedger
+from rlm_ci.models.budget import BudgetUse, PartLedger
 from rlm_ci.models.json_question import repeats
 from rlm_ci.models.strict_json import read_object
 from rlm_ci.report.findings import Location
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from rlm_ci.environments.repl.episode import ReplEnd
     from rlm_ci.environments.repl.session import ReplSession
     from rlm_ci.environments.turn_loop import LoopAction, Observation
-    from rlm_ci.fix.rlms.options import RlmsOptions
+    from rlm_ci.fix.rlms.trigger import RlmsOptions
     from rlm_ci.models import Completion, ModelRequest
     from rlm_ci.models.gateway import Gateway
     from rlm_ci.models.record.clock import RunClock

@@ -12,10 +12,17 @@ from rlm_ci.environments.repl.pool import Sessions
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.fix.rlms import results
 from rlm_ci.fix.rlms.analysis import Analysis, AnalysisContext, AnalysisTask
-from rlm_ci.fix.rlms.options import RlmsOptions
 from rlm_ci.fix.rlms.results import FOLDER, ResultFiles, RoleContext
-from rlm_ci.fix.rlms.trigger import SWITCHES, Decision, Requests, context_files, decide, measure
-from rlm_ci.fix.role_prompts import AnalysisNote, spoken
+from rlm_ci.fix.rlms.trigger import (
+    SWITCHES,
+    Decision,
+    Requests,
+    RlmsOptions,
+    context_files,
+    decide,
+    measure,
+)
+from rlm_ci.fix.roles import AnalysisNote, spoken
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import require_endpoint
 from rlm_ci.pipelines import load
@@ -31,10 +38,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.fix.options import FixContext, FixOptions
-    from rlm_ci.fix.role_prompts import RoleBrief
+    from rlm_ci.fix.roles import RoleBrief
     from rlm_ci.models.gateway import Gateway
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.pipelines.attempt import PipelineJob
     from rlm_ci.runs.run import Run
 
 

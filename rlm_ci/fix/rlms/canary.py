@@ -13,7 +13,7 @@ from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.fix.rlms.analysis import Analysis, AnalysisContext, AnalysisTask
 from rlm_ci.fix.rlms.before_turn import question
 from rlm_ci.fix.rlms.trigger import decide, measure
-from rlm_ci.fix.role_prompts import RoleBrief
+from rlm_ci.fix.roles import RoleBrief
 from rlm_ci.git.repository import Repository
 from rlm_ci.models import Completion, TokenUsage
 from rlm_ci.models.gateway import CONNECTOR, Gateway, context_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rlm_ci.fix.rlms.analysis import AnalysisEnd
-    from rlm_ci.fix.rlms.options import RlmsOptions
+    from rlm_ci.fix.rlms.trigger import RlmsOptions
     from rlm_ci.models import ModelRequest
     from rlm_ci.models.gateway import ModelOptions
 

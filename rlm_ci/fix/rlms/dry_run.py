@@ -6,7 +6,6 @@ import json
 import os
 from tempfile import TemporaryDirectory
 
-from rlm_ci.fix.rlms.options import RlmsOptions
 from rlm_ci.fix.rlms.results import figures_of
 from rlm_ci.fix.rlms.trigger import (
     ALL,
@@ -14,15 +13,16 @@ from rlm_ci.fix.rlms.trigger import (
     RELEVANT,
     SWITCHES,
     Requests,
+    RlmsOptions,
     context_files,
     decide,
     measure,
 )
-from rlm_ci.fix.role_prompts import RoleBrief
+from rlm_ci.fix.roles import RoleBrief
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 from rlm_ci.workspace import snapshot
-from rlm_ci.workspace.private_git import PrivateGit
+from rlm_ci.workspace.snapshot import PrivateGit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.fix.rlms.trigger import ContextFigures, Decision
-    from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.pipelines.attempt import PipelineJob
 
 
 class Decisions(Value):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from rlm_ci.fix.role_prompts import spoken
+from rlm_ci.fix.roles import spoken
 from rlm_ci.text.printable import count, encodable, printable, printable_file
 from rlm_ci.values import Value
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.fix.rlms.analysis import AnalysisEnd, AnalysisTask, CheckedAnswer
-    from rlm_ci.fix.rlms.options import RlmsOptions
-    from rlm_ci.fix.rlms.trigger import ContextFigures, Decision
+    from rlm_ci.fix.rlms.trigger import ContextFigures, Decision, RlmsOptions
 
 #: Their folder in a run, and the name of the index in it.
 FOLDER = "rlm/rlms"

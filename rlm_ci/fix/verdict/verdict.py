@@ -9,14 +9,20 @@ from functools import partial
 from hashlib import sha256
 
 from rlm_ci.canary.probe import NOT_PROBED
-from rlm_ci.environments.coding import test_report
+from rlm_ci.environments.coding import workspace_services
 from rlm_ci.errors import UnavailableError
 from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.options import SETUP
 from rlm_ci.fix.verdict.blinded_runs import BlindedRuns
-from rlm_ci.fix.verdict.changed_tests import ChangedTestRuns
 from rlm_ci.fix.verdict.planting import raising, unreadable
-from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, PlainRun, ValidatorRun, ValidatorRuns
+from rlm_ci.fix.verdict.validator_run import (
+    PLUGIN,
+    PRINTED,
+    ChangedTestRuns,
+    PlainRun,
+    ValidatorRun,
+    ValidatorRuns,
+)
 from rlm_ci.guard import guard, inline_tests
 from rlm_ci.guard.protected import by_name
 from rlm_ci.guard.protected.protection import Protection, is_data
@@ -368,9 +374,9 @@ class ResultJudge:
         if names:
             argv = narrowed_in(validator.command, names, self._context.commands.root)
         if argv is None:
-            return test_report.UNKNOWN_RUNNER
+            return workspace_services.UNKNOWN_RUNNER
         ran = self._runs.in_copy("tests", self.next_step("tests"), argv, self._space.tree())
-        return test_report.judged(validator, ran.ended, is_selection=bool(names)).text
+        return workspace_services.judged(validator, ran.ended, is_selection=bool(names)).text
 
     def _validate(self, label: str, step: str = "", *, fresh: str = "") -> Verdict:
         """Run the validator, in a fresh copy of the tree ``fresh`` where one is given."""

@@ -11,7 +11,7 @@ from rlm_ci.github.posting import review_threads
 from rlm_ci.github.posting.outcome import CommentLimits
 from rlm_ci.github.posting.review_threads import NOWHERE, CommentOrigin, marker, read_marker
 from rlm_ci.report import wording
-from rlm_ci.report.details import claim_mark, suggestions
+from rlm_ci.report.details import claim_mark, fixes_and_proofs
 from rlm_ci.report.details.fixes_and_proofs import ProofLimits, fix_of, proof_of
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.formats.markdown import ROOM, MarkdownSurface
@@ -182,7 +182,7 @@ def _inline(finding: Finding, path: str, hunk: Hunk, *, quoted: bool) -> PlacedF
     if quoted and is_run:
         start, end, suggestion = _repair(finding, path, hunk)
     elif quoted:
-        text = suggestions.replacement(finding.suggested_fix)
+        text = fixes_and_proofs.replacement(finding.suggested_fix)
         suggestion = _offered(finding, hunk, text, start, end)
     side = _SIDES[spot.side]
     inline = PlacedFinding(finding, INLINE, "", path, end, side, suggestion=suggestion)
@@ -253,7 +253,7 @@ def _repair(finding: Finding, path: str, hunk: Hunk) -> tuple[int, int, str | No
 
 def _offered(finding: Finding, hunk: Hunk, text: str | None, start: int, end: int) -> str | None:
     """``text`` for the lines from ``start`` to ``end``, if GitHub can offer it."""
-    if text is None or finding.evidence[0].side != "new" or not suggestions.is_plain(text):
+    if text is None or finding.evidence[0].side != "new" or not fixes_and_proofs.is_plain(text):
         return None
     # GitHub writes all lines of a file with the same ending once it applies a suggestion.
     endings = {line.endswith("\r") for line in hunk.texts("new", *hunk.span("new"))}
@@ -527,7 +527,7 @@ class CommentTexts:
             "hint": self._surface.hint(neutralise.clip(finding.hint, length))
             if finding.hint
             else None,
-            "suggestion": suggestions.block(placed.suggestion or "") if offered else None,
+            "suggestion": fixes_and_proofs.block(placed.suggestion or "") if offered else None,
             "is_run": placed.is_run,
             "fix": fix_of(finding, self._surface, length, length),
             "proof": proof,

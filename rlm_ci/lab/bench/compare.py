@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.lab.bench import metrics, summary
+from rlm_ci.lab.bench import summary
 from rlm_ci.lab.results import RLMBenchmarkComparison
 from rlm_ci.report.findings import Document, Finding, Part, Report, Severity, Subject
 from rlm_ci.report.wording import BENCH
@@ -144,8 +144,8 @@ def compare(
         passed=all(results.values()),
     )
     intervals = {
-        name: metrics.bootstrap_difference(
-            metrics.values(mine, field), metrics.values(other, field)
+        name: summary.bootstrap_difference(
+            summary.values(mine, field), summary.values(other, field)
         )
         for name, field in _FIELDS.items()
     }
@@ -165,14 +165,14 @@ _FIELDS = {
 
 def _figures(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     figures = {
-        name: metrics.mean_of_cases(metrics.values(entries, field))
+        name: summary.mean_of_cases(summary.values(entries, field))
         for name, field in _FIELDS.items()
     }
-    if metrics.cost(entries) is None:
+    if summary.cost(entries) is None:
         return figures
     return {
         **figures,
-        "avg_cost_usd": metrics.mean_of_cases(metrics.values(entries, "cost_usd")),
+        "avg_cost_usd": summary.mean_of_cases(summary.values(entries, "cost_usd")),
     }
 
 
@@ -215,7 +215,7 @@ def _judged(
 
 def _changes(benchmark: StoredBenchmark, stored: StoredBenchmark) -> list[CaseChange]:
     """Each case of the suite that a side has scored, or that the candidate has not come to."""
-    mine, other = (metrics.by_case(_scored(benchmark)) for benchmark in (benchmark, stored))
+    mine, other = (summary.by_case(_scored(benchmark)) for benchmark in (benchmark, stored))
     tried = {
         entry["case_id"]
         for benchmark in (benchmark, stored)
@@ -243,7 +243,7 @@ def _means(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, float] | No
     if not entries:
         return None
     return {
-        field: metrics.mean([float(entry[field]) for entry in entries])
+        field: summary.mean([float(entry[field]) for entry in entries])
         for field in _FIELDS.values()
     }
 

@@ -16,11 +16,11 @@ from rlm_ci.environments.names import environment_of
 from rlm_ci.errors import OK, ConfigError, DamagedError, LimitError, RemoteError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import models_of
-from rlm_ci.lab.bench import benchmark, metrics, prepare, summary, text
+from rlm_ci.lab.bench import benchmark, prepare, summary, text
 from rlm_ci.lab.bench.benchmark import BenchOptions, BenchServices
 from rlm_ci.lab.bench.case_episodes import CaseEpisodes
 from rlm_ci.lab.bench.generators.seeded import CONTEXT
-from rlm_ci.lab.bench.packs import catalogue, pack
+from rlm_ci.lab.bench.packs import pack
 from rlm_ci.lab.bench.scoring.scorers import Reply
 from rlm_ci.lab.episodes import trajectory
 from rlm_ci.lab.mcp import connection
@@ -30,8 +30,8 @@ from rlm_ci.models import ModelRequest, context_length
 from rlm_ci.models.gateway import SETTING, Gateway, context_of, provider_of, require_endpoint
 from rlm_ci.models.record.clock import RunClock
 from rlm_ci.models.record.record import FILE, Record
-from rlm_ci.pipelines import budget_increase, definition, load, stored_runs
-from rlm_ci.pipelines.job import PipelineJob, without_runs
+from rlm_ci.pipelines import attempt, definition, load, stored_runs
+from rlm_ci.pipelines.attempt import PipelineJob, without_runs
 from rlm_ci.runs.manifest import timestamp
 from rlm_ci.runs.request import OF_A_COMMAND, RunRequest
 from rlm_ci.system import files, process
@@ -98,7 +98,7 @@ class BenchTerms(Value):
     def loaded(self) -> Preset:
         """The preset. Raises ConfigError where the pack has another suite now."""
         self.options.require()
-        packs = pack.read(self.pack) if self.pack else catalogue.load().values()
+        packs = pack.read(self.pack) if self.pack else pack.load().values()
         preset = next((entry for entry in packs if entry.name == self.preset), None)
         if preset is None or _suite_hash(preset, self.options) != self.suite_hash:
             raise ConfigError(
@@ -209,7 +209,7 @@ class BenchJob(PipelineJob):
         if options.context_tokens is None:
             context = context_of(address, model, connector_model)
             options = options.replace(context_tokens=context.tokens)
-        is_bundled = preset.source in catalogue.aliases().values()
+        is_bundled = preset.source in pack.aliases().values()
         return BenchTerms(
             preset.name,
             "" if is_bundled else os.path.abspath(preset.source),
@@ -224,10 +224,10 @@ class BenchJob(PipelineJob):
         with self.recording(run) as record:
             terms = BenchTerms.of(record)
             preset, options = terms.loaded(), terms.options
-            _, more = budget_increase.carried(record, self.more)
-            budget_increase.apply(self.settings, more)
+            _, more = attempt.carried(record, self.more)
+            attempt.apply(self.settings, more)
             self._gateway = self._opened(record, terms)
-            budget_increase.keep(record, self.more)
+            attempt.keep(record, self.more)
             with suppress(ConfigError):  # not every benchmark needs one
                 chosen = sandbox.choose(self.settings.sandbox, self.settings.environ)
                 run.set_sandbox(chosen.name)
@@ -247,7 +247,7 @@ class BenchJob(PipelineJob):
         failure = self.ended()[1]
         if isinstance(failure, LimitError):
             run.detail = failure.budget
-        score = metrics.mean([case_result["score"] for case_result in result.case_results])
+        score = summary.mean([case_result["score"] for case_result in result.case_results])
         done = (
             f"{result.completed_cases} of {result.total_cases} cases completed, score {score:.3f}"
         )

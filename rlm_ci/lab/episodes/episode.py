@@ -1,4 +1,4 @@
-"""One episode: a model acts in an environment until it is done, or a limit ends it.
+"""One episode: a model acts in an environment until it is done, or a limit ends it; and its report.
 
 Children are episodes of the same run: they share its record, ledger, clock and slots.
 """
@@ -23,8 +23,9 @@ from rlm_ci.lab.episodes.trajectory import NAME, Trajectory
 from rlm_ci.lab.frameworks import FrameworkEpisode
 from rlm_ci.models.context_length import ContextFit
 from rlm_ci.models.gateway import CONNECTOR
+from rlm_ci.report.findings import INCOMPLETE, Document, Finding, Part, Report, Severity
 from rlm_ci.runs.journal import spans
-from rlm_ci.text.printable import clip, printable
+from rlm_ci.text.printable import clip, count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from rlm_ci.models import Completion, ModelRequest
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
+    from rlm_ci.report.findings import Subject, Usage
 
 
 #: The kind of the fact that a child has begun.
@@ -416,3 +418,65 @@ class EpisodeOptions(Value):
     session: Mapping[str, Any] | None = None
     mcp: Sequence[Mapping[str, Any]] = ()
     context_tokens: int | None = None
+
+
+PART = "run"
+#: The name of the document with the answer.
+ANSWER = "answer.md"
+UNSOLVED = f"{PART}/unsolved"
+_UNSANDBOXED = "; code ran without a sandbox"
+RULES = {
+    "unsolved": Severity.HIGH,
+}
+
+
+def build(
+    end: EpisodeEnd,
+    *,
+    metrics: Mapping[str, Any],
+    subject: Subject,
+    usage: Usage,
+) -> Report:
+    """The report: the answer as a document, or why there is none."""
+    findings: tuple[Finding, ...] = ()
+    is_incomplete = bool(end.budget) or end.cut_off
+    if not (end.completed or is_incomplete):
+        message = f"The episode ended without an answer: {end.reason}"
+        source = f"model:{metrics['model']}"
+        findings = (Finding(UNSOLVED, Severity.HIGH, message, source=source),)
+    done = "answered" if "session" in metrics else "solved"
+    unsandboxed = _UNSANDBOXED if metrics["sandbox"] == "none" else ""
+    part = Part(
+        PART,
+        f"{_summary(end, done)}{_changed(metrics)}{unsandboxed}",
+        {"status": end.status, **metrics},
+        findings,
+        state=INCOMPLETE if is_incomplete else None,
+    )
+    documents: tuple[Document, ...] = ()
+    if end.completed or end.cut_off:
+        documents = (Document(ANSWER, end.answer, (), shown=True),)
+    return Report(subject, Severity.HIGH, (part,), documents=documents, usage=usage)
+
+
+def _changed(metrics: Mapping[str, Any]) -> str:
+    """What became of the files, where the episode worked on code."""
+    if not metrics.get("files"):
+        return ""
+    why = metrics["not_applied"]
+    if metrics["applied"]:
+        outcome = "applied"
+    else:
+        outcome = f"not applied: {why}" if why else f"not applied, in {metrics['patch']}"
+    untested = "" if metrics["validator"] else "; nothing tested it (no validator)"
+    return f"; {count(metrics['files'], 'file')} changed, {outcome}{untested}"
+
+
+def _summary(end: EpisodeEnd, done: str) -> str:
+    """How the episode ended, in a line."""
+    reward = f"reward {end.reward:g}"
+    if end.completed:
+        return f"{done} in {count(end.steps, 'step')}, {reward}"
+    if end.budget or end.cut_off:
+        return f"{end.reason}, {reward}"
+    return f"no answer after {count(end.steps, 'step')}, {reward}"

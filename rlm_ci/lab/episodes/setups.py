@@ -1,40 +1,65 @@
-"""How the environment of an episode is made, and what its model is told first."""
+"""How the environment of an episode is made, and what its model is told first.
+
+In ``pure_rlm`` the context is a variable of a REPL. Other Python that a model wrote runs in the
+sandbox in an empty folder, or by the caller's engine.
+"""
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import sys
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
 
+from rlm_ci.context.builder.build import build
 from rlm_ci.environments.answer_formats import JsonActions
 from rlm_ci.environments.conversation import size_of
 from rlm_ci.environments.generic import Execution, GenericEnvironment, GenericServices
 from rlm_ci.environments.names import CODING, GENERIC, environment_of
 from rlm_ci.environments.quoting import quoted
+from rlm_ci.environments.repl.episode import ReplEpisodes
+from rlm_ci.environments.repl.host.model_functions import ReplTask
+from rlm_ci.environments.repl.host.options import ReplOptions, ReplServices
 from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.environments.turn_loop import ask_shortened
 from rlm_ci.errors import ConfigError, LimitError
 from rlm_ci.lab import chat
+from rlm_ci.lab.connectors import CodeResult
 from rlm_ci.lab.episodes.node import EpisodeSetup
 from rlm_ci.lab.mcp.tools import McpEnvironment
 from rlm_ci.models import ModelRequest
 from rlm_ci.models.context_length import ContextFit
 from rlm_ci.resources import loader
+from rlm_ci.sandbox import JobLimits, SandboxJob, toolchain_mounts, toolchain_variables
+from rlm_ci.system import files
+from rlm_ci.text.encodings import BYTES
+from rlm_ci.text.printable import clip, encodable
+from rlm_ci.workspace.trees.tree import ShownTree, redirected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
+    from contextlib import AbstractContextManager
+    from typing import Any, Protocol
 
+    from rlm_ci.context.context import Context
     from rlm_ci.environments.turn_loop import Complete, Environment
-    from rlm_ci.lab.episodes.code_runs import Interpreter
     from rlm_ci.lab.episodes.episode import EpisodeOptions
     from rlm_ci.lab.episodes.node import EpisodeNode
-    from rlm_ci.lab.episodes.repl_episodes import ReplSetups
     from rlm_ci.lab.episodes.work_tree import WorkTree
     from rlm_ci.lab.mcp.tools import CallTool, McpServers
     from rlm_ci.runs import Fact
+    from rlm_ci.sandbox.job import Sandbox
+
+    class Interpreter(Protocol):
+        """Runs a piece of Python, each in an interpreter of its own."""
+
+        def run(self, code: str, seconds: float) -> CodeResult:
+            """Run it, for so many seconds at most."""
+
 
 #: The kind of the fact of a piece of code.
 CODE = "code"
@@ -253,3 +278,118 @@ def out_of_time() -> LimitError:
         where="time_budget_seconds",
         hint="raise --time-budget-seconds, and start again",
     )
+
+
+#: The folder of its files in a run, and the beginning of its places in the record.
+FOLDER = "rlm/repl"
+
+
+class ReplSetups:
+    """Makes the REPL of an episode; the root's is over ``context``, a child's over its own."""
+
+    def __init__(
+        self, options: EpisodeOptions, services: ReplServices, context: Context | None
+    ) -> None:
+        self._options = options
+        self._services = services
+        self._context = context
+        self._episodes = ReplEpisodes(
+            ReplOptions(
+                model=options.model,
+                sub_model=options.sub_model or options.model,
+                max_tokens=options.max_completion_tokens,
+                concurrency=options.parallelism,
+                block_seconds=options.exec_timeout,
+                max_turns=options.max_steps,
+                sandbox=options.sandbox,
+                context_tokens=options.context_tokens,
+            ),
+            services,
+        )
+
+    def of(self, node: EpisodeNode) -> EpisodeSetup:
+        """The REPL of ``node``. Raises StorageError."""
+        task, services = node.task, self._services
+        folder = FOLDER if node.parent is None else f"{FOLDER}/{node.position.replace('/', '-')}"
+        if isinstance(task, ReplTask) and task.files is not None:
+            folder, services = task.folder, services.replace(files=task.files)
+        built = None
+        context = self._context if node.parent is None else None
+        if context is None:
+            text = io.BytesIO(encodable(task.context or task.task).encode())
+            place = os.path.join(services.scratch, *folder.split("/"))
+            built = context = build(text, place, encoding=BYTES)
+        environment = self._episodes.environment(context, node.delegation, folder, services)
+        opening = self._episodes.opening(task.task, context, node.delegation).messages()
+        prompts = [(str(message["role"]), str(message["content"])) for message in opening]
+        session = self._options.session if node.parent is None else None
+        if session and (dialogue := chat.told_so_far(session)):
+            prompts.insert(1, ("user", dialogue))
+
+        def close(*, completed: bool) -> None:
+            if completed:  # else the run may be given more, and needs its variables
+                environment.forget()
+            environment.close()
+            if built is not None:
+                built.close()
+
+        return EpisodeSetup(
+            environment, environment.answers, tuple(prompts), _no_scratch, None, close,
+            environment.partial,
+        )  # fmt: skip
+
+
+def _no_scratch(_place: str) -> AbstractContextManager[Environment]:
+    raise RuntimeError("a REPL tries no branches")
+
+
+#: Bytes of one stream that are recorded.
+_KEEP = 64 << 10
+_OUT = "/tmp/rlm-ci-out"  # noqa: S108 - in the sandbox's own file system
+#: What one piece of code may use.
+_MEMORY = 2 << 30
+_WRITTEN = 16 << 20
+_PROCESSES = 128
+
+
+class SandboxedPython:
+    """Runs code by this Python, in ``sandbox``; nothing of the machine's own files is there."""
+
+    def __init__(self, sandbox: Sandbox, environ: Mapping[str, str]) -> None:
+        self._sandbox = sandbox
+        prefix = os.path.dirname(os.path.dirname(sys.executable))
+        programs = os.path.join(prefix, "bin")
+        variables = {**environ, "PATH": programs}
+        if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")):
+            variables["VIRTUAL_ENV"] = prefix
+        self._mounts = toolchain_mounts(variables, "/dev")
+        self._env = {**toolchain_variables(variables), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def run(self, code: str, seconds: float) -> CodeResult:
+        """See ``Interpreter``. Raises UnavailableError, ConfigError for the sandbox."""
+        with files.scratch("rlm-ci-code-") as folder:
+            out = os.path.realpath(folder)
+            job = SandboxJob(
+                redirected((sys.executable, "-I", "-"), "stdout"),
+                env=self._env,
+                stdin=code.encode("utf-8", "surrogateescape"),
+                limits=JobLimits(
+                    wall=seconds, memory=_MEMORY, file_size=_WRITTEN, processes=_PROCESSES
+                ),
+                keep=_KEEP,
+            )
+            ended = ShownTree(out, _OUT, self._mounts, writable=True).run(self._sandbox, job)
+            data = files.read_or_none(os.path.join(out, "stdout"), _WRITTEN) or b""
+        stdout = clip(data[: 4 * _KEEP].decode("utf-8", "replace"), _KEEP)
+        stderr = ended.output.text()
+        timed_out = ended.reason == "timeout"
+        if ended.reason:
+            what = f"after {seconds:g} seconds" if timed_out else f": {ended.reason}"
+            stderr = f"{stderr}\n[stopped {what}]".lstrip()
+        return CodeResult(
+            stdout,
+            stderr,
+            failed=bool(ended.returncode or ended.reason),
+            timed_out=timed_out,
+            seconds=round(ended.seconds, 3),
+        )

@@ -23,8 +23,7 @@ from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
 from rlm_ci.models import SpentError, context_length, is_wish
 from rlm_ci.models.openai import errors, responses
 from rlm_ci.models.openai.accepted import AcceptedRequests, without_echo
-from rlm_ci.models.openai.errors import EndpointRefusedError
-from rlm_ci.models.openai.rate_limits import DAY, RateLimits
+from rlm_ci.models.openai.errors import DAY, EndpointRefusedError, RateLimits
 from rlm_ci.models.openai.request import (
     DEFAULT_URL,
     ONCE,

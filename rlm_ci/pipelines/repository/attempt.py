@@ -1,4 +1,4 @@
-"""One process's attempt at a recursion over a repository: its options, files and model."""
+"""One attempt at a recursion over a repository, and the job that review and wiki share."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import count as numbers
 
+from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.judge.options import endpoint_of, models_of
-from rlm_ci.models.gateway import GatewayAsk, provider_of
+from rlm_ci.models.gateway import GatewayAsk, provider_of, require_endpoint
 from rlm_ci.pipelines.agreed_context import agreed_context
-from rlm_ci.pipelines.attempt import RunAttempt
-from rlm_ci.pipelines.repository import scope
-from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
+from rlm_ci.pipelines.attempt import RunAttempt, without_runs
+from rlm_ci.pipelines.repository import plan
+from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions, RepositoryVerb
+from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
 from rlm_ci.recursion import coverage
 from rlm_ci.recursion.journal import run_json
 from rlm_ci.recursion.journal.journal import Journals
@@ -24,7 +26,7 @@ from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.report.findings import NOT_RUN, Part, Report, Severity
 from rlm_ci.runs.journal import spans
 from rlm_ci.runs.manifest import PAUSED
-from rlm_ci.system import files, installation
+from rlm_ci.system import files, installation, process
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
@@ -32,17 +34,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Executor
-    from typing import Any
+    from typing import Any, TypeVar
 
     from rlm_ci.config.settings import Settings
+    from rlm_ci.console.progress import Progress
     from rlm_ci.errors import RlmCiError
+    from rlm_ci.git.repository import Repository
     from rlm_ci.models import Completion, Message
     from rlm_ci.models.gateway import Gateway
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.repository.plan import RecursionPlan, RepositoryVerb
-    from rlm_ci.pipelines.repository.scope import RepositoryScope
+    from rlm_ci.pipelines.repository.plan import RecursionPlan, RepositoryScope
+    from rlm_ci.pipelines.stored_runs import StoredRuns
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.runs.run import Run
+
+    Kind = TypeVar("Kind", bound="RepositoryJob")
 
 
 _PROMPT = "recursion.prompt_bytes"
@@ -63,7 +69,7 @@ class RepositoryAttempt(RunAttempt):
     def _failed(self, error: RlmCiError) -> Report:
         part = Part.from_error(self._all.name, error)
         level = Severity.from_label(self._all.settings.fail_level)
-        return Report(scope.RepositoryScope().subject(), level, (part,), usage=self._usage())
+        return Report(plan.RepositoryScope().subject(), level, (part,), usage=self._usage())
 
     def ending(self) -> tuple[int, str]:
         code, summary = super().ending()
@@ -332,3 +338,62 @@ def address(settings: Settings) -> SchedulerAddress:
             hint=f"one of {', '.join(ORDERS)}; or dask://HOST:PORT, also with ?order=dfs",
         )
     return SchedulerAddress(order, f"{host}:{port}")
+
+
+#: The budgets in GitHub Actions if the user sets none.
+_IN_ACTIONS = (("recursion.max_minutes", 50.0), ("max_calls", 300))
+
+
+class RepositoryJob(RepositoryVerb):
+    """Carries out a review or a wiki in a run that this process holds; sets ``report`` at the end.
+
+    ``skipped`` are folders in which rlm-ci itself writes. With ``replay``, the record of another
+    run, no model is asked.
+    """
+
+    def prepare(self, run: Run, goal: str | None) -> None:  # noqa: ARG002 - it has no goal
+        for key, value in _IN_ACTIONS if self.settings.github.actions else ():
+            if self.settings.sources[key] == "default":
+                self.settings.values[key] = value
+        self.progress.watch(TreeWatcher(run.path, self.name).facts)
+
+    def attempt(self, run: Run, goal: str, record: Record) -> RunAttempt:  # noqa: ARG002
+        return RepositoryAttempt(self, run, record).carry_out()
+
+    def deliver(self, run: Run) -> None:
+        run.event("progress", {"summary": "all is in the folder of the run"})
+        page = ("rlm", "artifacts", self.name, "report.md")
+        if os.path.isfile(run.path_of(*page)):
+            self.places.append(f"report: {files.shown_path(run.path_of(*page))}")
+
+
+def _prepare(settings: Settings, repository: Repository) -> None:
+    """Apply the configuration of the repository. Raises ConfigError."""
+    from rlm_ci.judge import config_file
+    from rlm_ci.pipelines import load
+
+    process.harden()
+    plan.require_tree(repository)
+    for change in load.changes_of(settings, repository):
+        for doubt in config_file.apply(settings, change):
+            warn(doubt)
+    address(settings)
+
+
+def making(kind: type[Kind]) -> Callable[..., Kind]:
+    """A function for ``registry.make`` that makes a job of this kind; it raises ConfigError."""
+
+    def make(
+        settings: Settings,
+        repository: Repository,
+        runs: StoredRuns,
+        progress: Progress,
+        replay: str | None = None,
+    ) -> Kind:
+        _prepare(settings, repository)
+        if replay is None and settings.sources["model"] == "--model":
+            require_endpoint(models_of(settings), "set its key, or leave --model out")
+        skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
+        return kind(settings, repository, progress, skipped=skipped, replay=replay)
+
+    return make

@@ -1,11 +1,16 @@
-"""What a finding shows besides its message: what to write instead, and what proves it."""
+"""What a finding shows besides its message: what to write instead, and what proves it.
+
+A fix that fits on its lines is a suggestion, which a reader can apply with one click.
+"""
 
 from __future__ import annotations
 
-from rlm_ci.report.details import suggestions
+import re
+from itertools import groupby
+
 from rlm_ci.report.proof import ARGUED, PASSES, PROVEN, REFUTED, REPRODUCED
 from rlm_ci.text import neutralise
-from rlm_ci.text.printable import count
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -14,6 +19,98 @@ if TYPE_CHECKING:
 
     from rlm_ci.report.findings import Finding
     from rlm_ci.report.surface import Surface
+
+
+WORD = "suggestion"
+
+#: A longer one might not fit into a comment.
+_LONGEST = 20_000
+#: How a sentence begins, and how code ends that may begin so too.
+_SENTENCE = re.compile(r"[A-Z][a-z]*,? +[A-Za-z`][\w'’-]*[` ,]")
+_CODE_ENDS = (";", "{", "}", "(", ",", "[", "=", "\\", ":")
+
+
+def replacement(fix: str | None) -> str | None:
+    r"""The new lines, each ended by ``\n``, that ``fix`` puts in place; None if it is prose."""
+    lines = (fix or "").replace("\r\n", "\n").strip("\n").split("\n")
+    fence = lines[0].rstrip(" ").removesuffix(WORD)
+    opened = len(fence) >= 3 and set(fence) in ({"`"}, {"~"}) and lines[0].startswith(fence + WORD)
+    inner = lines[1:-1]
+    if not opened or len(lines) < 2 or lines[-1].rstrip(" ") != fence:
+        return None
+    if any(_closes(line, fence) for line in inner):
+        return None  # what a fence within it ends is unclear
+    return "".join(f"{line}\n" for line in inner)
+
+
+def pieces(fix: str) -> list[tuple[bool, str]]:
+    """A fix in order, piece by piece, each with whether it is code.
+
+    Code is what stands in a fence. Without any, a text is prose if it reads like a sentence, and
+    else code, which loses nothing in a fence.
+    """
+    content = replacement(fix)
+    if content is not None:
+        return [(True, content.removesuffix("\n"))] if content else [(False, "Delete these lines.")]
+    parts: list[tuple[bool, str]] = []
+    lines: list[str] = []
+    fence = ""
+    for line in fix.replace("\r\n", "\n").strip("\n").split("\n"):
+        opened = _opens(line)
+        if fence and _closes(line, fence):
+            parts.append((True, "\n".join(lines)))
+            fence, lines = "", []
+        elif opened and not fence:
+            parts += _paragraphs(lines)
+            fence, lines = opened, []
+        else:
+            lines.append(line)
+    if fence:  # its end was cut off
+        return [*parts, (True, "\n".join(lines))]
+    text = "\n".join(lines)
+    return [*parts, *_paragraphs(lines)] if parts or _is_prose(text) else [(True, text)]
+
+
+def _paragraphs(lines: list[str]) -> list[tuple[bool, str]]:
+    split = (part.strip() for part in "\n".join(line.rstrip() for line in lines).split("\n\n"))
+    return [(False, part) for part in split if part]
+
+
+def _is_prose(text: str) -> bool:
+    text = text.strip()
+    if text.endswith((".", "!", "?")):
+        return True
+    return bool(_SENTENCE.match(text)) and not text.endswith(_CODE_ENDS)
+
+
+def is_plain(text: str) -> bool:
+    """Whether ``text`` can be offered verbatim.
+
+    Not with invisible characters, a marker of ours or a workflow command in it.
+    """
+    seen = text.replace("\n", "").replace("\t", "")
+    return len(text) <= _LONGEST and printable(seen) == seen and not neutralise.is_obeyed(text)
+
+
+def block(text: str) -> str:
+    """``text`` as a suggestion block, its fence longer than any run of backticks inside."""
+    longest = max((len(list(run)) for char, run in groupby(text) if char == "`"), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{WORD}\n{text}{fence}"
+
+
+def _opens(line: str) -> str:
+    """The marks with which ``line`` opens a block of code; "" if it opens none."""
+    bare = line.strip()
+    marks = bare[: len(bare) - len(bare.lstrip(bare[:1]))] if bare[:1] in ("`", "~") else ""
+    return marks if len(marks) >= 3 and "`" not in bare[len(marks) :] else ""
+
+
+def _closes(line: str, fence: str) -> bool:
+    """Whether a parser may take ``line`` for the end of the block that ``fence`` opened."""
+    bare = line.strip()
+    return len(bare) >= len(fence) and set(bare) == {fence[0]}
+
 
 #: What a person reads above a reproduction.
 SHOWN_BY = {
@@ -41,17 +138,19 @@ def fix_of(
     """
     if not finding.suggested_fix or (finding.proof and finding.proof.repair):
         return []
-    pieces: list[dict[str, Any]] = []
-    for is_code, piece in suggestions.pieces(finding.suggested_fix):
+    shown_pieces: list[dict[str, Any]] = []
+    for is_code, piece in pieces(finding.suggested_fix):
         if not is_code:
-            pieces.append({"text": surface.text(neutralise.clip(piece, longest)), "code": None})
+            shown_pieces.append(
+                {"text": surface.text(neutralise.clip(piece, longest)), "code": None}
+            )
         elif len(piece) <= longest_code:
             language = language_of(finding)
-            pieces.append({"text": None, "code": surface.block(piece, language)})
+            shown_pieces.append({"text": None, "code": surface.block(piece, language)})
         else:
             note = f"{count(piece.count(chr(10)) + 1, 'line')} of code, which `report.json` has."
-            pieces.append({"text": surface.text(note), "code": None})
-    return pieces
+            shown_pieces.append({"text": surface.text(note), "code": None})
+    return shown_pieces
 
 
 class ProofLimits(Value):

@@ -178,9 +178,9 @@ class _TextWriter:
         if proof is not None:
             yield from self._reproduction(proof)
         if finding.suggested_fix and not repair:
-            from rlm_ci.report.details import suggestions  # no hook has one
+            from rlm_ci.report.details import fixes_and_proofs  # no hook has one
 
-            for is_code, piece in suggestions.pieces(finding.suggested_fix):
+            for is_code, piece in fixes_and_proofs.pieces(finding.suggested_fix):
                 if is_code:
                     yield f"  {self._ink('Suggested:', _DIM)}"
                 yield from self._code(piece) if is_code else self._wrap(piece, "  ", "→ ")

@@ -15,7 +15,7 @@ from rlm_ci.config.settings import parse_config
 from rlm_ci.errors import ConfigError
 from rlm_ci.review.analyzers import ruff, sandboxed
 from rlm_ci.review.analyzers.programs import locate
-from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, scratch_path
+from rlm_ci.review.analyzers.sandboxed import ScratchFolder, ScratchInput, scratch_path
 from rlm_ci.text.printable import printable
 from rlm_ci.workspace.trees import tree
 

@@ -20,12 +20,13 @@ from rlm_ci.report.rules import kebab
 from rlm_ci.review.analyzer_output import json_formats, sarif
 from rlm_ci.review.analyzer_output.sarif import AnalyzerOutput, AnalyzerResult, ResultPlace
 from rlm_ci.review.analyzers import ruff, sandboxed
-from rlm_ci.review.analyzers.bisection import by_halves
 from rlm_ci.review.analyzers.programs import locate
-from rlm_ci.review.analyzers.sandboxed import AnalyzerError, AnalyzerUnavailableError
-from rlm_ci.review.analyzers.scratch_folder import (
+from rlm_ci.review.analyzers.sandboxed import (
+    AnalyzerError,
+    AnalyzerUnavailableError,
     ScratchFolder,
     ScratchInput,
+    by_halves,
     configures,
     mark,
     scratch_path,
@@ -36,7 +37,7 @@ from rlm_ci.system import files
 from rlm_ci.text.globs import matcher
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
-from rlm_ci.workspace.trees.shown_tree import ShownTree
+from rlm_ci.workspace.trees.tree import ShownTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.nodes import LeafTask, LeafText
     from rlm_ci.review.analyzers.programs import Analyzer
-    from rlm_ci.review.analyzers.scratch_folder import ScratchFile
+    from rlm_ci.review.analyzers.sandboxed import ScratchFile
 
 
 #: Bytes of all the names in one command.

@@ -16,7 +16,7 @@ from rlm_ci.report.overview.changes import ModelWords  # noqa: TC001 - to read i
 from rlm_ci.resources import loader
 from rlm_ci.review.change.affected_files import DIGITS
 from rlm_ci.review.change.base_comparison import with_definition
-from rlm_ci.review.model.earlier_trial import EarlierClaim, EarlierTrial
+from rlm_ci.review.model.reproduce import EarlierClaim, EarlierTrial
 from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from rlm_ci.report.findings import ENDED, LATE, Severity
 from rlm_ci.report.proof import PROVEN, REPRODUCED
+from rlm_ci.review.change.base_comparison import changed_of, is_touched, overlaps
 from rlm_ci.review.change.carry_over import line_after, unpack
-from rlm_ci.review.change.changed_lines import changed_of, is_touched, overlaps
 from rlm_ci.review.objective import DOMAINS
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value

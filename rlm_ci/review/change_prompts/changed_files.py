@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.change.change_set import ChangeSet, FileChange
     from rlm_ci.git.patches import Hunk
-    from rlm_ci.pipelines.repository.scope import RepositoryScope
+    from rlm_ci.pipelines.repository.plan import RepositoryScope
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.review.change_prompts.hunk_rows import LineEdit
     from rlm_ci.source import Outline, Symbol

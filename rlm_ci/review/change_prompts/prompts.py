@@ -1,10 +1,17 @@
-"""The prompts of a change: all of its hunks, parted by relation, with what stands around them."""
+"""The prompts of a change: all of its hunks, parted by relation, with what stands around them.
+
+Each is a leaf of a recursion.
+"""
 
 from __future__ import annotations
 
 import re
 
-from rlm_ci.recursion.prompt_windows import LEAST, name
+from rlm_ci.pipelines.repository import plan
+from rlm_ci.recursion import prompt_windows
+from rlm_ci.recursion.corpus.corpus import CorpusFile
+from rlm_ci.recursion.split.tree import PromptPart
+from rlm_ci.review.change.affected_files import AffectedFiles
 from rlm_ci.review.change_prompts.changed_files import readable
 from rlm_ci.review.change_prompts.cut_hunks import too_long
 from rlm_ci.review.change_prompts.digest import ROOM, digest_of
@@ -29,9 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.pipelines.repository.scope import RepositoryScope
-    from rlm_ci.review.change.affected_files import AffectedFiles
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.pipelines.repository.plan import RepositoryScope
     from rlm_ci.review.change_prompts.hunk_rows import ReadableFile
+    from rlm_ci.review.change_prompts.listing import ChangePrompt
+
 
 #: All listings of a change have at most so many times the bytes of its diff with 12 lines of
 #: context, without documents if it has more code, or as many bytes as this if it is small.
@@ -61,7 +70,7 @@ def prompts_of(
     container: Container[str] | None = None,
     *,
     described: Container[str] | None = None,
-    minimum: int = 2 * LEAST,
+    minimum: int = 2 * prompt_windows.LEAST,
 ) -> ChangePrompts:
     """The prompts of ``change``, each listing of at most ``room`` bytes; none for ``minimum``.
 
@@ -74,7 +83,7 @@ def prompts_of(
         readable_change if container is None else readable(change, files.corpus, scope, container)
     )
     plain, unread = _plain(readable_change.files)
-    quiet = [f"=== {name(path)} === changed; not shown" for path in unread]
+    quiet = [f"=== {prompt_windows.name(path)} === changed; not shown" for path in unread]
     read = read.replace(
         files=tuple(
             readable_file for readable_file in read.files if readable_file.path not in unread
@@ -160,3 +169,21 @@ def _context(files: Sequence[ReadableFile], limit: int) -> int:
         if sum(map(size_of, listed)) <= limit:
             return context
     return _CONTEXTS[-1]
+
+
+def near_of(
+    within: RepositoryScope, repository: Repository, own_folders: Sequence[str]
+) -> AffectedFiles:
+    """All files at the head; ``own_folders`` are folders in which rlm-ci writes."""
+    change = plan.change_of(within, repository)
+    kinds = {} if change is None else change.kinds
+    gone = [path for path, kind in kinds.items() if kind == "D"]
+    return AffectedFiles(plan.corpus(within, repository, own_folders), gone)
+
+
+def part_of(prompt: ChangePrompt, files: AffectedFiles) -> PromptPart:
+    """A prompt as a leaf, with the files that it answers for and those that it shows besides."""
+    by_path = {file.path: file for file in files.files((*prompt.paths, *prompt.files))}
+    covered = tuple(by_path.pop(path, CorpusFile.of((path, "", 0))) for path in prompt.paths)
+    size = len(prompt.text.encode("utf-8", "replace"))
+    return PromptPart.of((prompt.label, covered, tuple(by_path.values()), size))

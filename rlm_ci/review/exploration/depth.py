@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from rlm_ci.recursion.prompt_windows import LEAST
 from rlm_ci.review.analyzers.sandboxed import AnalyzerUnavailableError, available
-from rlm_ci.review.exploration.explorer import DEEP, LIMITS, NORMAL, QUICK, Explorer
-from rlm_ci.review.exploration.tools import ReviewTools, ReviewTrees
+from rlm_ci.review.exploration.explorer import (
+    DEEP,
+    LIMITS,
+    NORMAL,
+    QUICK,
+    Explorer,
+    ReviewTools,
+    ReviewTrees,
+)
 from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.review.model.finder import room_for_change
 from rlm_ci.trials.trees import BASE, HEAD

@@ -63,7 +63,7 @@ _DEFINES = re.compile(
     r"[ \t]*(?:(?:async|export|default|public|private|static|pub|final)[ \t]+)*(?:class|const|def"
     r"|fn|func|function|interface|let|struct|type|var)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=]*)?=(?!=)"
 )
-_WORD = re.compile(r"[^\W\d]\w{2,}")
+_IDENTIFIER = re.compile(r"[^\W\d]\w{2,}")
 _NO_GUIDELINES = Guidelines(())
 
 
@@ -202,7 +202,7 @@ class Sources:
     def _related(self, path: str, spans: Spans) -> list[tuple[int, int]]:
         """The edits of a file that define what ``spans`` name; the nearest one if none is there."""
         file, room = self._file(path), _RELATED
-        words = {word for row in self._rows(path, spans) for word in _WORD.findall(row.text)}
+        words = {word for row in self._rows(path, spans) for word in _IDENTIFIER.findall(row.text)}
         distances = {line_edit: _distance(spans, line_edit) for line_edit in file.edits}
         related: list[tuple[int, int]] = []
         for edit in sorted(distances, key=distances.__getitem__):
@@ -382,3 +382,34 @@ def tried(reproduction: Reproduction, outcome: ProofOutcome, breaks: str) -> str
 
 def _rendered(question: str, row: Mapping[str, Any]) -> str:
     return loader.load_template(f"prompts/review-{question}.md.j2")(row)
+
+
+#: Behind these a clause may end. What stands behind a bare comma may be a condition of the rest.
+_ENDS = re.compile(r"(?<=[.;:!?])\s+|,\s+(?=(?:and|but|so|because|which)\b)")
+_LEADS = re.compile(r"(?:and|but|so|because|which)\s+")
+_CLAIM_WORD = re.compile(r"\w+|[^\w\s`.,;:!?]")
+
+
+def part_of(claim: str, repeated: str) -> str:
+    """The clauses of ``claim`` that ``repeated`` repeats, as they are written there.
+
+    "" unless it repeats some of them, in their order, and says nothing else.
+    """
+    clauses, parts = _clauses(claim), []
+    for sought in _clauses(repeated):
+        at = next((n for n, clause in enumerate(clauses) if _words(clause) == _words(sought)), None)
+        if at is None:
+            return ""
+        parts.append(clauses[at])
+        del clauses[: at + 1]
+    sentences = (clause if clause[-1] in ".!?" else f"{clause.rstrip(',;:')}." for clause in parts)
+    return " ".join(sentence[:1].upper() + sentence[1:] for sentence in sentences)
+
+
+def _clauses(text: str) -> list[str]:
+    parts = (_LEADS.sub("", part.strip(), count=1) for part in _ENDS.split(text))
+    return [part for part in parts if _words(part)]
+
+
+def _words(text: str) -> list[str]:
+    return _CLAIM_WORD.findall(text.casefold())

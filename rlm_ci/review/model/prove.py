@@ -11,12 +11,11 @@ from rlm_ci.models.context_length import is_too_long
 from rlm_ci.recursion import coverage
 from rlm_ci.report.findings import UNTOUCHED, RefutedClaim, Severity, fingerprints
 from rlm_ci.report.proof import ARGUED, GUIDELINE, LEVELS, PASSES, PROVEN, Proof
-from rlm_ci.review.model import mend, metered, refute
+from rlm_ci.review.model import metered, refute, reproduce
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.claim_context import ROOM, ClaimPrompt, Sources
-from rlm_ci.review.model.earlier_trial import EarlierClaim, EarlierTrial, trial_of
 from rlm_ci.review.model.metered import MeteredAsk
-from rlm_ci.review.model.reproduce import ClaimTrial, Trial
+from rlm_ci.review.model.reproduce import ClaimTrial, EarlierClaim, EarlierTrial, Trial, trial_of
 from rlm_ci.review.proofs.reproduction import (
     FAILED,
     FAILS_ALIKE,
@@ -244,7 +243,9 @@ class _Stage:
             proof = claim.finding.proof
             if runner is None or reproduction is None or proof is None:
                 continue
-            tried = mend.by_suggestion(runner, self._prover.sources, claim.finding, reproduction)
+            tried = reproduce.by_suggestion(
+                runner, self._prover.sources, claim.finding, reproduction
+            )
             is_refused = tried is not None and tried.is_run and not tried.ok
             if tried is None or not tried.ok:
                 before = f"its suggestion: {tried.reason}; " if tried else ""
@@ -283,7 +284,7 @@ class _Stage:
                 sources = self._prover.sources
                 runner.start_validator()
                 prompt = trial.prompt or self._prompt(finding, runner.framework())
-                tried = mend.by_question(self._ask, runner, sources, mark, prompt, trial)
+                tried = reproduce.by_question(self._ask, runner, sources, mark, prompt, trial)
                 fields = {"repair": tried.patch, "repair_reason": "" if tried.ok else tried.reason}
                 claim = self._claims[mark]
                 if claim.trial:

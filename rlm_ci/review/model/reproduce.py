@@ -1,37 +1,151 @@
-"""Have a claim shown: ask for a reproduction, run it, and ask whether it shows a fault."""
+"""Have a claim shown and mended: ask for a reproduction, run it, judge it, and try a repair.
+
+What an earlier review of a pull request asked about a claim is not asked again. It is read from a
+comment, which others may forge. So a stored reproduction is code like any other: it runs in the
+sandbox, and what this run measures decides. What its judge said of it counts only beside a failure
+of this run, for the same claim in the same words, as the judge was asked about no other. A stored
+argument only keeps a claim from being shown; whoever can forge it could leave the whole claim out,
+too.
+"""
 
 from __future__ import annotations
 
 import json
+from difflib import unified_diff
 from functools import partial
 
 from rlm_ci.environments.object_question import UNREADABLE, ask_object
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.models.json_question import answer_form
 from rlm_ci.recursion.prompt_windows import fence
-from rlm_ci.report.findings import Severity
+from rlm_ci.report.details import fixes_and_proofs
+from rlm_ci.report.findings import Finding, Severity
 from rlm_ci.report.proof import ARGUED
 from rlm_ci.resources import loader
-from rlm_ci.review.model.claim_context import ClaimPrompt, tried
-from rlm_ci.review.model.claim_part import part_of
-from rlm_ci.review.model.earlier_trial import judgement
+from rlm_ci.review.model.claim_context import ClaimPrompt, part_of, tried
 from rlm_ci.review.model.refute import verdict_form, verdict_misfit
-from rlm_ci.review.proofs.levels import looks_at, shows_nothing
-from rlm_ci.review.proofs.reproduction import PASSED, SCRIPT, Reproduction
+from rlm_ci.review.proofs.reproduction import (
+    PASSED,
+    SCRIPT,
+    RepairOutcome,
+    Reproduction,
+    looks_at,
+    shows_nothing,
+)
 from rlm_ci.text.printable import clip, encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from rlm_ci.models import Message
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.report.findings import Finding
-    from rlm_ci.review.model.earlier_trial import EarlierTrial
+    from rlm_ci.review.model.claim_context import Sources
     from rlm_ci.review.proofs.reproduction import ProofOutcome
     from rlm_ci.review.proofs.runner import ProofRunner
+
+    Read = Callable[[str], bytes | None]
+
+
+#: Characters of a reproduction and of a repair, and of a line, that are stored.
+_CODE, LINE = 8_000, 400
+
+
+class EarlierTrial(Value):
+    """``reproduction`` showed the claim, and its judge said ``severity`` and ``shown``, or did not.
+
+    With a ``reason`` nothing showed it, nor its reproduction, if any. ``verdict`` and
+    ``verdict_reason`` are those of the second look, "" if there was none. ``repair`` is a patch
+    that mended it, ``repair_reason`` says why there is none, "" if nobody was asked.
+    """
+
+    _optional = (
+        "reproduction", "breaks", "severity", "shown", "reason", "verdict", "verdict_reason",
+        "repair", "repair_reason",
+    )  # fmt: skip
+
+    reproduction: Reproduction | None = None
+    breaks: str = ""
+    severity: str = ""
+    shown: str = ""
+    reason: str = ""
+    verdict: str = ""
+    verdict_reason: str = ""
+    repair: str = ""
+    repair_reason: str = ""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether its reproduction showed the claim."""
+        return self.reproduction is not None and not self.reason
+
+    def stored(self, mask: Callable[[str], str]) -> EarlierTrial | None:
+        """As it can be stored; None if it is too long, or has what ``mask`` takes out."""
+        code = self.reproduction
+        texts = [*code.to_dict().values(), self.repair] if code else []
+        if any(len(text) > _CODE or mask(text) != text for text in texts):
+            return self.replace(reproduction=None).stored(mask) if self.reason else None
+        lines = {
+            name: mask(text)[:LINE]
+            for name, text in self.to_dict().items()
+            if isinstance(text, str) and name != "repair"
+        }
+        return self.replace(**lines)
+
+    def read_for(self, finding: Finding) -> EarlierTrial:
+        """What was stored, as words on ``finding`` for a report."""
+        lines = {
+            name: printable(" ".join(text.split()))
+            for name, text in self.to_dict().items()
+            if isinstance(text, str) and name not in {"repair", "severity", "verdict"}
+        }
+        shown = part_of(finding.message, lines["shown"]) if self.shown else ""
+        return self.replace(**{**lines, "shown": shown, "repair": encodable(self.repair)})
+
+
+class EarlierClaim(Value):
+    """A claim as it was before it was decided, and what was asked about it, if anything was."""
+
+    _optional = ()
+
+    finding: Finding
+    trial: EarlierTrial | None = None
+
+    @property
+    def reproduction(self) -> Reproduction | None:
+        """The one that showed it, if there is one."""
+        return self.trial.reproduction if self.trial and self.trial.is_shown else None
+
+    def is_same(self, finding: Finding) -> bool:
+        """Whether ``finding`` claims the same in the same words, and nothing more severe."""
+        is_worse = finding.severity > self.finding.severity
+        words = (self.finding.rule, self.finding.message)
+        return words == (finding.rule, finding.message) and not is_worse
+
+
+def trial_of(finding: Finding, earlier: Iterable[EarlierClaim]) -> EarlierTrial | None:
+    """What was asked about the claim ``finding``, or one that was merged into it.
+
+    For a claim in other words, it is the reproduction alone.
+    """
+    places = frozenset(finding.evidence)
+    some = [claim for claim in earlier if claim.trial and places.issuperset(claim.finding.evidence)]
+    for claim in some:
+        if claim.is_same(finding):
+            return claim.trial
+    code = next((earlier_claim.trial for earlier_claim in some if earlier_claim.reproduction), None)
+    return None if code is None else EarlierTrial(code.reproduction, code.breaks)
+
+
+def judgement(trial: EarlierTrial, finding: Finding) -> dict[str, str] | None:
+    """What a judge said of the reproduction, as its answer; None if it is to be asked."""
+    if not trial.severity:
+        return None
+    severity = min(Severity.from_label(trial.severity), finding.severity)
+    return {"reason": "", "severity": severity.label, "shown": trial.shown}
+
 
 NONE = "none"
 FAULT, WRONG_TEST, UNSURE = _VERDICTS = ("fault", "wrong_test", "unsure")
@@ -123,7 +237,7 @@ class ClaimTrial:
         question = self._prompt.asking("reproduce", {"unmended": self.unmended})
         for number in range(1, _TRIES + 1):
             answer, wrong = ask_object(
-                self._ask, f"reproduce-{self._mark}-{number}", question, _misfit,
+                self._ask, f"reproduce-{self._mark}-{number}", question, _reproduction_misfit,
                 answer_form(_SCHEMA), self._messages,
             )  # fmt: skip
             if answer is None:
@@ -202,7 +316,7 @@ class ClaimTrial:
         return clip(printable(" ".join(said_of(self._prompt.texts, text).split())), _LINE)
 
 
-def _misfit(answer: Mapping[str, Any]) -> str:
+def _reproduction_misfit(answer: Mapping[str, Any]) -> str:
     return loader.every_misfit(answer, _SCHEMA)
 
 
@@ -228,3 +342,99 @@ def _names(line: object, text: str) -> bool:
     """Whether ``line`` is all of ``text``, or enough of it to be no other line."""
     words, passage = (" ".join(raw.split()) for raw in (str(line), text))
     return isinstance(line, str) and words in passage and (words == passage or len(words) >= _NAMES)
+
+
+#: What a patch has below a last line without a line break; difflib leaves it out.
+_NO_BREAK = "\\ No newline at end of file"
+#: Lines around each edit of a patch: people read eight of them in one comment.
+_CONTEXT = 1
+#: Edits of one repair, and the answer that has them.
+_MOST = 10
+_EDIT = {member: {"type": "string"} for member in ("path", "old", "new")}
+_EDITS = {"type": "object", "properties": _EDIT, "required": list(_EDIT)}
+_ANSWER = {
+    "type": "object",
+    "properties": {"edits": {"type": "array", "items": _EDITS}},
+    "required": ["edits"],
+}
+
+
+def by_suggestion(
+    runner: ProofRunner, sources: Sources, finding: Finding, reproduction: Reproduction
+) -> RepairOutcome | None:
+    """What came of the finding's own suggestion; None where it has none that can be run."""
+    location = finding.evidence[0]
+    content = None if location.side == "old" else sources.read(location.path)
+    start, end = location.line_start or 0, location.line_end or location.line_start or 0
+    text = fixes_and_proofs.replacement(finding.suggested_fix)
+    if content is None or text is None or start < 1:
+        return None
+    before = content.decode("utf-8", "surrogateescape")
+    lines = _lines(before)
+    now = "".join((*lines[: start - 1], text, *lines[end:]))
+    if now == before or end > len(lines):
+        return None
+    return runner.try_repair(_patch({location.path: (before, now)}), reproduction)
+
+
+def by_question(  # noqa: PLR0917 - who asks, where it is tried, and what
+    ask: Ask, runner: ProofRunner, sources: Sources, mark: str, prompt: ClaimPrompt, trial: Trial
+) -> RepairOutcome:
+    """What came of the edits that a model answers. Raises what ``ask`` raises."""
+    reproduction = trial.reproduction
+    if reproduction is None:
+        raise AssertionError("only what ran is mended")
+    question = prompt.asking("mend", {}, trial.tried)
+    answer, wrong = ask_object(ask, f"mend-{mark}", question, _mend_misfit, answer_form(_ANSWER))
+    if answer is None:
+        return RepairOutcome(ok=False, reason=f"the model's answer {wrong}")
+    if not answer["edits"]:
+        return RepairOutcome(ok=False, reason="the model knows no edit that mends it")
+    patch = patch_of(answer["edits"], sources.read)
+    if not patch:
+        return RepairOutcome(ok=False, reason="an edit of the model does not fit its file")
+    return runner.try_repair(patch, reproduction)
+
+
+def patch_of(edits: Iterable[Mapping[str, str]], read: Read) -> str:
+    """The edits as a patch of the files that ``read`` gives; "" if one of them does not fit."""
+    texts: dict[str, tuple[str, str]] = {}
+    for edit in edits:
+        path, old = edit["path"], edit["old"]
+        if path not in texts:
+            content = read(path)
+            text = "" if content is None else content.decode("utf-8", "surrogateescape")
+            texts[path] = text, text
+        before, now = texts[path]
+        if not old or now.count(old) != 1:
+            return ""
+        texts[path] = before, now.replace(old, edit["new"])
+    return _patch(texts)
+
+
+def _patch(texts: Mapping[str, tuple[str, str]]) -> str:
+    """The patch that makes the second text of each file of the first."""
+    rows = (
+        row
+        for path, (before, now) in texts.items()
+        for row in unified_diff(_lines(before), _lines(now), f"a/{path}", f"b/{path}", n=_CONTEXT)
+    )
+    return "".join(row if row.endswith("\n") else f"{row}\n{_NO_BREAK}\n" for row in rows)
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text with their line breaks, which the last may lack."""
+    *complete, last = text.split("\n")
+    return [*(f"{line}\n" for line in complete), *filter(None, (last,))]
+
+
+def _mend_misfit(answer: Mapping[str, Any]) -> str:
+    edits = answer.get("edits")
+    names = list(_EDIT)
+    is_list = isinstance(edits, list) and len(edits) <= _MOST
+    if is_list and all(
+        isinstance(edit, dict) and all(isinstance(edit.get(name), str) for name in names)
+        for edit in edits or ()
+    ):
+        return ""
+    return f"edits must be a list of at most {_MOST} objects with the texts path, old and new"

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from rlm_ci.review.proofs.levels import ReproductionRun
-    from rlm_ci.review.proofs.reproduction import Reproduction
+    from rlm_ci.review.proofs.reproduction import Reproduction, ReproductionRun
     from rlm_ci.runs import Fact
     from rlm_ci.system.command_line import Command
     from rlm_ci.trials.trees import ProofTrees

@@ -16,7 +16,7 @@ import threading
 from zlib import crc32
 
 from rlm_ci.errors import DamagedError
-from rlm_ci.runs.journal import record_format
+from rlm_ci.runs.journal import reader
 from rlm_ci.runs.journal.reader import JournalReader
 from rlm_ci.system import files
 from rlm_ci.values import Closing
@@ -110,7 +110,7 @@ class Journal(Closing):
         with self._lock:
             seq, size = self._written
             full_record["seq"] = seq = seq + 1
-            line = record_format.to_line(full_record)
+            line = reader.to_line(full_record)
             # An interrupt may have left the same place.
             if self.starts is not None and len(self.starts) < seq:
                 self.starts.append(size)

@@ -10,9 +10,8 @@ from rlm_ci.text.printable import first_of
 from rlm_ci.values import Value
 from rlm_ci.workspace.dependencies.editable_installs import editable
 from rlm_ci.workspace.dependencies.outside import OutsideReach, outside
-from rlm_ci.workspace.private_git import PrivateGit, object_folders
 from rlm_ci.workspace.sandboxed_commands import active_environment, tool_environment
-from rlm_ci.workspace.snapshot import SnapshotLimits, look
+from rlm_ci.workspace.snapshot import PrivateGit, SnapshotLimits, look, object_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rlm_ci.cli.commands import explain
 from rlm_ci.config.arguments import Arguments
 from rlm_ci.errors import UsageError
 from rlm_ci.report.rules import section
-from rlm_ci.review.analyzers.known_tools import TOOLS
+from rlm_ci.review.analyzers.from_repository import TOOLS
 
 if TYPE_CHECKING:
     from testing.program import Cli

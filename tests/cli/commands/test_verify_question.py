@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.redaction.redactor import SIGN
-from rlm_ci.runs.journal import record_format
+from rlm_ci.runs.journal import reader
 from rlm_ci.runs.journal.journal import replay
 from testing.ask_stage import LOG, QUESTION, Asking, Script, final, going_on, log, read, span
 from testing.loopback_model.fixture import llm
@@ -169,7 +169,7 @@ def test_a_record_that_gives_no_answer_is_no_excuse(stage: Asking) -> None:
     for record in records:
         if record.get("kind") == "completion":
             record["key"] = "0" * 64
-    calls.write_bytes(b"".join(map(record_format.to_line, records)))
+    calls.write_bytes(b"".join(map(reader.to_line, records)))
     (run.folder / "rlm/snapshot.json").write_text("{}")
     _answer(run)
     forge(run.folder)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.report.rules import PAGE
-from rlm_ci.runs.journal import record_format
+from rlm_ci.runs.journal import reader
 from rlm_ci.runs.journal.journal import replay
 from testing.folders import unpack
 from testing.pipelines_stage import Stage
@@ -153,14 +153,14 @@ def test_nobody_talks_it_out_of_making_it_again(stage: Stage) -> None:
     (folder / "manifest.json").write_text(json.dumps({**run, "exit_code": 8}))
     found = list(replay(str(events)))
     found[-1]["payload"] |= {"exit_code": 8, "version": "0.0.1"}
-    events.write_bytes(b"".join(map(record_format.to_line, found)))
+    events.write_bytes(b"".join(map(reader.to_line, found)))
     fails(verified(stage, folder, forged=True))
     path.write_text(json.dumps(report))
     calls.unlink()
     fails(verified(stage, folder, forged=True))
     found[-1]["payload"].pop("rests_on")
     path.write_text(json.dumps(report))
-    events.write_bytes(b"".join(map(record_format.to_line, found)))
+    events.write_bytes(b"".join(map(reader.to_line, found)))
     fails(verified(stage, folder, forged=True))
 
 
@@ -176,7 +176,7 @@ def test_an_earlier_release_worded_its_reports_differently(
     forge(folder)
     found = list(replay(str(events)))
     found[-1]["payload"] |= {"version": version}
-    events.write_bytes(b"".join(map(record_format.to_line, found)))
+    events.write_bytes(b"".join(map(reader.to_line, found)))
     ended = verified(stage, folder, forged=False)
     assert (ended.code, f"rlm-ci {version} wrote this run" in ended.stdout) == (
         code,
@@ -243,7 +243,7 @@ def test_a_forged_node_is_named(stage: Stage, journal: str) -> None:
     records[-1]["status"] = "failed"
     for record in records:
         del record["crc"]
-    path.write_bytes(b"".join(map(record_format.to_line, records)))
+    path.write_bytes(b"".join(map(reader.to_line, records)))
     ended = verified(stage, folder, forged=True)
     message = f"✗ rlm/{journal}: node {records[-1]['node_id']}: it is not what the record"
     assert (ended.code, message in ended.stdout) == (1, True), ended
@@ -256,7 +256,7 @@ def test_a_run_of_an_older_version_is_not_called_whole(stage: Stage) -> None:
     found = list(replay(str(path)))
     for name in ("files", "manifest", "version", "rests_on"):
         del found[-1]["payload"][name]
-    path.write_bytes(b"".join(map(record_format.to_line, found)))
+    path.write_bytes(b"".join(map(reader.to_line, found)))
     os.unlink(folder / "files.sha256")
     ended = stage.cli("verify", str(folder))
     assert ended.code == 1
@@ -269,7 +269,7 @@ def test_a_run_whose_rules_had_no_pages_yet_is_made_again_without_them(stage: St
     path = folder / "events.jsonl"
     found = list(replay(str(path)))
     assert found[-1]["payload"]["rests_on"].pop("rule_pages")
-    path.write_bytes(b"".join(map(record_format.to_line, found)))
+    path.write_bytes(b"".join(map(reader.to_line, found)))
     assert verified(stage, folder, forged=True).code == 1
     in_json = rf'"helpUri": "{PAGE}[^"]*", '
     in_html = rf'<a href="{PAGE}[^"]*"[^>]*>(<code>[^<]*</code>)</a>'

@@ -17,7 +17,7 @@ from rlm_ci.context.builder import build, digests, sources
 from rlm_ci.context.builder.digests import BLOB_LIMIT
 from rlm_ci.context.builder.file_table import Pieces, SourceFile
 from rlm_ci.context.pointers import ChunkLayout
-from rlm_ci.context.search import stringzilla
+from rlm_ci.context.search import occurrences
 from rlm_ci.errors import ConfigError, DamagedError, StorageError
 from rlm_ci.text.encodings import BYTES
 from testing.contexts import SOURCES, built, cuts, made, names, nothing_left, scratch, slow_chunks
@@ -86,7 +86,7 @@ def test_chunks_hashed_side_by_side_are_as_each_alone(tmp_path: Path, cut: tuple
             digests.digest(stream.fileno(), layout.replace(size=len(data) + 1), Pieces())
     chunks = [data[slice(*layout.bounds(number))] for number in range(layout.count)]
     assert found.chunks == b"".join(sha256(chunk).digest() for chunk in chunks)
-    hashed = stringzilla.hasher()
+    hashed = occurrences.hasher()
     if hashed is not None:  # a processor with wide vectors, and the extra
         for texts in ([b""], [b"a", b"", data[:5000]], chunks[:16]):
             right = b"".join(sha256(text).digest() for text in texts)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rlm_ci.context.pointers import ChunkLayout
-from rlm_ci.context.search import stringzilla
+from rlm_ci.context.search import occurrences
 from rlm_ci.context.search.occurrences import PLAIN, SearchEngine, overlaps_itself
 from rlm_ci.context.search.search import BlockSizes, NeedleMatches, NeedleScan, search
 from rlm_ci.errors import DamagedError, StorageError
@@ -25,7 +25,7 @@ from rlm_ci.errors import DamagedError, StorageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ENGINES = {"plain": PLAIN, "stringzilla": stringzilla.engine()}
+ENGINES = {"plain": PLAIN, "stringzilla": occurrences.engine()}
 each_engine = pytest.mark.parametrize("engine", ENGINES)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from rlm_ci.environments.answer_formats import JsonActions
 from rlm_ci.environments.coding.environment import CodingEnvironment
-from rlm_ci.environments.coding.test_report import TestReport
 from rlm_ci.environments.coding.tools import Services
+from rlm_ci.environments.coding.workspace_services import TestReport
 from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.generic import Execution, GenericServices
 from rlm_ci.environments.tool_calls import ToolCall, checker

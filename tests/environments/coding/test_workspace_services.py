@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.environments.coding.test_report import TestReport
-from rlm_ci.environments.coding.workspace_services import WorkspaceServices
+from rlm_ci.environments.coding.workspace_services import TestReport, WorkspaceServices
 from rlm_ci.environments.quoting import OUTPUT_LIMIT
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.sandbox import choose

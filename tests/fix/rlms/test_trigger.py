@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci.fix.rlms.options import RlmsOptions
 from rlm_ci.fix.rlms.trigger import (
     SWITCHES,
     ContextFigures,
     Requests,
+    RlmsOptions,
     context_files,
     decide,
     measure,
     paths_named,
 )
-from rlm_ci.fix.role_prompts import RoleBrief
-from rlm_ci.fix.roles import MODES
+from rlm_ci.fix.roles import MODES, RoleBrief
 from rlm_ci.git.objects import TreeEntry
 
 OPTIONS = RlmsOptions(

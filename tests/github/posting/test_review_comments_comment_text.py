@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rlm_ci import errors
 from rlm_ci.github.posting.review_comments import FILE, INLINE, CommentTexts, PlacedFinding
 from rlm_ci.github.posting.review_threads import marker, read_marker
-from rlm_ci.report.details import suggestions
+from rlm_ci.report.details import fixes_and_proofs
 from rlm_ci.report.findings import Finding, Location, Severity, Subject, fingerprints
 from rlm_ci.report.formats.markdown import ROOM
 from rlm_ci.report.render import RenderOptions
@@ -156,7 +156,7 @@ def plain_texts() -> st.SearchStrategy[str]:
 @example("~~~\n```\n")
 @example("   ````\nx\n")
 def test_what_is_applied_is_what_was_suggested(text: str) -> None:
-    assume(suggestions.is_plain(text))
+    assume(fixes_and_proofs.is_plain(text))
     body = REMARKS.body(inline(suggestion=text, message="m"), MARK)
     (block,) = blocks(body)
     assert block.attributes["lang"] == "suggestion"
@@ -198,7 +198,7 @@ def test_what_is_applied_is_what_was_suggested(text: str) -> None:
     ],
 )
 def test_only_one_whole_block_is_a_replacement(fix: str | None, text: str | None) -> None:
-    assert suggestions.replacement(fix) == text
+    assert fixes_and_proofs.replacement(fix) == text
 
 
 @pytest.mark.parametrize(
@@ -220,12 +220,12 @@ def test_only_one_whole_block_is_a_replacement(fix: str | None, text: str | None
     ],
 )  # fmt: skip
 def test_a_fix_is_prose_or_code_to_the_letter(fix: str, pieces: list[tuple[bool, str]]) -> None:
-    assert suggestions.pieces(fix) == pieces
+    assert fixes_and_proofs.pieces(fix) == pieces
 
 
 @given(hostile(30))
 def test_no_fix_loses_a_line_of_code(fix: str) -> None:
-    for is_code, piece in suggestions.pieces(fix):
+    for is_code, piece in fixes_and_proofs.pieces(fix):
         assert not is_code or piece in fix.replace("\r\n", "\n")
 
 
@@ -235,15 +235,15 @@ def test_no_fix_loses_a_line_of_code(fix: str) -> None:
      "::error::x\n", "  ::add-mask::x\n", "##[error]x\n", f"{marker(OTHER)}\n", "x" * 20_001],
 )  # fmt: skip
 def test_what_cannot_be_shown_as_it_is_is_not_offered(text: str) -> None:
-    assert not suggestions.is_plain(text)
-    assert suggestions.is_plain("\tdef f() -> None:  # `ok` <!-- x -->\n")
+    assert not fixes_and_proofs.is_plain(text)
+    assert fixes_and_proofs.is_plain("\tdef f() -> None:  # `ok` <!-- x -->\n")
 
 
 def test_a_long_run_of_backticks_takes_no_time() -> None:
     began = time.process_time()
-    block = suggestions.block("`" * 20_000 + "\n")
+    block = fixes_and_proofs.block("`" * 20_000 + "\n")
     fix = "```suggestion\n" + "`" * 200_000 + "\n```"
-    assert suggestions.replacement(fix) is None
+    assert fixes_and_proofs.replacement(fix) is None
     assert time.process_time() - began < 5
     assert block.startswith("`" * 20_001 + "suggestion\n")
 

@@ -14,7 +14,7 @@ from rlm_ci.errors import ConfigError, LimitError, RemoteError
 from rlm_ci.lab.bench import benchmark, summary
 from rlm_ci.lab.bench.benchmark import BenchOptions, BenchServices, CaseRun
 from rlm_ci.lab.bench.generators.seeded import KnownCall
-from rlm_ci.lab.bench.packs import catalogue, pack
+from rlm_ci.lab.bench.packs import pack
 from rlm_ci.lab.bench.scoring import hidden_tests
 from rlm_ci.lab.bench.scoring.scorers import Reply
 from rlm_ci.lab.results import BenchmarkCase, RLMRunResult
@@ -206,7 +206,7 @@ def test_files_are_judged_by_hidden_tests(tmp_path: Path) -> None:
     """The agent mends its copy; the baseline has one of its own, and answers with nothing."""
     result, kept = run(
         tmp_path,
-        catalogue.choose("fix-the-test"),
+        pack.choose("fix-the-test"),
         run_case=episode(mending),
         limit=1,
         sandbox=lambda: sandbox.choose("auto", {}),

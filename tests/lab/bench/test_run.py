@@ -12,7 +12,7 @@ from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError
 from rlm_ci.evaluation import RLMRunner
 from rlm_ci.lab.bench.benchmark import BenchOptions
-from rlm_ci.lab.bench.packs import catalogue
+from rlm_ci.lab.bench.packs import pack
 from rlm_ci.lab.bench.run import carry_out
 from rlm_ci.lab.connectors import ConnectorModel
 from rlm_ci.lab.terms import EpisodeCaller
@@ -219,7 +219,7 @@ def test_another_model_may_be_the_judge(tmp_path: Path) -> None:
     caller = EpisodeCaller(ConnectorModel(Judged(), metered=False))
     with Progress({}, quiet=True) as progress:
         result, failure = carry_out(
-            catalogue.choose(str(tmp_path / "poems.json")),
+            pack.choose(str(tmp_path / "poems.json")),
             options,
             settings,
             stored_runs.StoredRuns(settings),

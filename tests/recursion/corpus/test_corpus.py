@@ -11,7 +11,7 @@ import pytest
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.pipelines.repository.scope import with_closed
+from rlm_ci.pipelines.repository.plan import with_closed
 from rlm_ci.recursion.corpus.corpus import at_commit, in_folder, in_worktree, order
 from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 from rlm_ci.report.findings import INCOMPLETE, Part

@@ -6,8 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.review.analyzers.from_repository import lay
-from rlm_ci.review.analyzers.known_tools import TOOLS
+from rlm_ci.review.analyzers.from_repository import TOOLS, lay
 from rlm_ci.workspace.trees.tree import Tree
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.scheduler import Constraints
 from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.report.findings import UNTOUCHED, Finding
-from rlm_ci.review.analyzers import programs, run, scratch_folder
+from rlm_ci.review.analyzers import programs, run, sandboxed
 from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.objective import ReviewObjective, options
 from testing.analyzed_file import SHOP, rules
@@ -156,7 +156,7 @@ def test_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
     with (
         pytest.raises(RuntimeError),
-        scratch_folder.ScratchFolder([scratch_folder.ScratchInput(0, "a", b"x")]),
+        sandboxed.ScratchFolder([sandboxed.ScratchInput(0, "a", b"x")]),
     ):
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
@@ -166,7 +166,7 @@ def test_a_leaf_without_anything_to_analyse_starts_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chosen = options()
-    monkeypatch.setattr(scratch_folder, "write_new", lambda *_: pytest.fail("a folder was made"))
+    monkeypatch.setattr(sandboxed, "write_new", lambda *_: pytest.fail("a folder was made"))
     task = leaf([text("a.md", "# A\n")], chosen)
     known = [Analyzer.from_dict(row) for row in chosen["analyzers"]]
     assert run.analyse(task, known, chosen["domains"]) == run.LeafAnalysis()

@@ -10,7 +10,7 @@ import pytest
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL
 from rlm_ci.report.findings import INCOMPLETE, Severity
 from rlm_ci.review.analyzer_output import sarif
-from rlm_ci.review.analyzers import bisection, run, sandboxed
+from rlm_ci.review.analyzers import run, sandboxed
 from rlm_ci.review.objective import options
 from rlm_ci.review.results import report
 from testing.analyzed_file import SHOP, rules
@@ -174,10 +174,10 @@ def test_names_that_fit_no_command_are_parted(
 def test_a_tool_that_fails_is_told_for_each_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, why: str
 ) -> None:
-    monkeypatch.setattr(bisection, "SECONDS", 1.0)
+    monkeypatch.setattr(sandboxed, "SECONDS", 1.0)
     monkeypatch.setattr(sandboxed, "PRINTED", 1 << 20)
     if why.startswith("it took") is False:
-        monkeypatch.setattr(bisection, "SECONDS", 60.0)
+        monkeypatch.setattr(sandboxed, "SECONDS", 60.0)
     texts = [*FILES, text("a.py", SHOP)]
     result = reviewed(texts, analyzers=[tool(tmp_path, body, files=["*.go"])])
     assert result.status == PARTIAL

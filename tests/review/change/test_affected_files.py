@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.pipelines.repository import scope
+from rlm_ci.pipelines.repository import plan
 from rlm_ci.review.change.affected_files import AffectedFiles
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def marks(repo: GitRepo, **edits: str) -> dict[str, str]:
         repo.write(f"shop/{name}.py", text)
     commit = repo.commit()
     repository = Repository(*discover(str(repo.path)), os.environ)
-    near = AffectedFiles(scope.corpus(scope.RepositoryScope(commit=commit), repository, ()))
+    near = AffectedFiles(plan.corpus(plan.RepositoryScope(commit=commit), repository, ()))
     return {name: near.mark(f"shop/{name}") for name in map(os.path.basename, FILES)}
 
 

@@ -12,8 +12,7 @@ from rlm_ci.git.repository import Repository, discover
 from rlm_ci.report.findings import KNOWN, UNTOUCHED, Finding, Location, Severity
 from rlm_ci.review import objective
 from rlm_ci.review.analyzers.ruff_settings import settings_at, within
-from rlm_ci.review.change.base_comparison import marks
-from rlm_ci.review.change.changed_lines import changed_of, is_touched
+from rlm_ci.review.change.base_comparison import changed_of, is_touched, marks
 from testing.review_leaves import leaf, text
 
 if TYPE_CHECKING:

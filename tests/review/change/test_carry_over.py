@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rlm_ci.git.patches import Hunk
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.review.change import carry_over
-from rlm_ci.review.model.earlier_trial import EarlierClaim, EarlierTrial
+from rlm_ci.review.model.reproduce import EarlierClaim, EarlierTrial
 from rlm_ci.review.objective import DOMAINS
 from rlm_ci.review.proofs.reproduction import Reproduction
 

@@ -10,7 +10,7 @@ import pytest
 
 from rlm_ci.change.change_set import from_range
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.pipelines.repository import scope
+from rlm_ci.pipelines.repository import plan
 from rlm_ci.review.change.affected_files import AffectedFiles
 from rlm_ci.review.change_prompts.prompts import prompts_of
 
@@ -37,11 +37,11 @@ def made(
     exclude: tuple[str, ...] = (),
 ) -> ChangePrompts:
     change = change_of(repo, base)
-    here = scope.RepositoryScope(
+    here = plan.RepositoryScope(
         commit=change.head, base=change.base, merge_base=change.merge_base, exclude=exclude
     )
     gone = [path for path, kind in change.kinds.items() if kind == "D"]
-    near = AffectedFiles(scope.corpus(here, change.repository, ()), gone)
+    near = AffectedFiles(plan.corpus(here, change.repository, ()), gone)
     return prompts_of(change, near, here, room, asked)
 
 

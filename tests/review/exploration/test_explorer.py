@@ -23,8 +23,9 @@ from rlm_ci.review.exploration.explorer import (
     NO_TOOLS,
     Explorer,
     NodeQuestions,
+    ReviewTools,
+    ReviewTrees,
 )
-from rlm_ci.review.exploration.tools import ReviewTools, ReviewTrees
 from rlm_ci.trials.trees import BASE, HEAD
 from testing.loopback_model.replies import Answer, Call, refusal
 from testing.loopback_model.small_contexts import SmallContext

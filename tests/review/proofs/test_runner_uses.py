@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.review.proofs.launch import WATCHED
-from rlm_ci.review.proofs.levels import shows_nothing
-from rlm_ci.review.proofs.reproduction import ProjectUse, Reproduction
+from rlm_ci.review.proofs.reproduction import ProjectUse, Reproduction, shows_nothing
 from rlm_ci.review.proofs.runner import ProofRunner
 from testing.proofs_stage import Facts, changed
 

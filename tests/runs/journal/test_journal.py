@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rlm_ci.errors import DamagedError, LockedError, StorageError
-from rlm_ci.runs.journal import record_format
+from rlm_ci.runs.journal import reader
 from rlm_ci.runs.journal.journal import Journal, replay
 from rlm_ci.runs.journal.reader import JournalReader
 from rlm_ci.system.lock import Lock
@@ -114,7 +114,7 @@ def nested(depth: int) -> Any:
         {"seq": 1}, {"crc": "00000000"}, {"a": float("nan")}, {"a": [float("inf")]},
         {1: "a"}, {"a": {1: "b"}}, {"a": [{None: "b"}]}, {"a": {True: 1}}, {"a": {1.5: 1, "b": 2}},
         {"a": b"bytes"}, {"a": {1, 2}}, {"a": 1j}, {"a": Path("x")}, circle(),
-        {"a": nested(100)}, {"a": "x" * record_format.LIMIT},
+        {"a": nested(100)}, {"a": "x" * reader.LIMIT},
     ],
     ids=lambda record: repr(record)[:40],
 )  # fmt: skip
@@ -138,7 +138,7 @@ def test_a_record_as_deep_as_allowed_is_read_again(path: Path) -> None:
 
 @pytest.mark.full
 def test_a_record_as_long_as_allowed_is_read_again(path: Path) -> None:
-    long = {"a": "x" * (record_format.LIMIT - 20)}
+    long = {"a": "x" * (reader.LIMIT - 20)}
     written(path, {}, long, {})
     assert list(replay(str(path))) == [{"seq": 1}, {**long, "seq": 2}, {"seq": 3}]
 
@@ -164,21 +164,18 @@ _RECORDS = st.dictionaries(_TEXTS.filter(lambda name: name not in ("seq", "crc")
 @given(_RECORDS)
 def test_any_record_comes_back(record: dict[str, Any]) -> None:
     numbered = {**record, "seq": 1}
-    data = record_format.to_line(numbered)
+    data = reader.to_line(numbered)
     assert data == b'{"crc":"%08x",%b\n' % (crc32(canonical(numbered)), canonical(numbered)[1:])
-    assert record_format.from_line(data[:-1]) == numbered
-    assert record_format.from_lines(data) in (None, ([numbered], [1]))
-    assert record_format.from_line(line(numbered)[:-1]) == numbered
+    assert reader.from_line(data[:-1]) == numbered
+    assert reader.from_lines(data) in (None, ([numbered], [1]))
+    assert reader.from_line(line(numbered)[:-1]) == numbered
 
 
 @given(_RECORDS)
 def test_orjson_writes_the_same_bytes(record: dict[str, Any]) -> None:
-    assert (
-        record_format._quickly({"b": [1, {"c": None}], "a": True})
-        == b'{"a":true,"b":[1,{"c":null}]}'
-    )
-    assert record_format._quickly(record) in (None, canonical(record))
-    assert record_format._by_json(record) == canonical(record)
+    assert reader._quickly({"b": [1, {"c": None}], "a": True}) == b'{"a":true,"b":[1,{"c":null}]}'
+    assert reader._quickly(record) in (None, canonical(record))
+    assert reader._by_json(record) == canonical(record)
 
 
 # -- damage -------------------------------------------------------------------------------------
@@ -338,13 +335,13 @@ def test_names_of_ours_deeper_down_are_anybody_s(path: Path) -> None:
 @given(st.binary(max_size=60), st.integers(0, 200), st.integers(0, 60))
 def test_no_bytes_make_it_stumble(noise: bytes, position: int, cut: int) -> None:
     data = b"".join(
-        record_format.to_line({**record, "seq": n}) for n, record in enumerate(SAMPLE, start=1)
+        reader.to_line({**record, "seq": n}) for n, record in enumerate(SAMPLE, start=1)
     )
     mixed = (data[:position] + noise + data[position + cut :]).rpartition(b"\n")[0] + b"\n"
-    fast = record_format.from_lines(mixed)
+    fast = reader.from_lines(mixed)
     slow: list[dict[str, Any]] = []
-    with contextlib.suppress(record_format.FlawError):
-        slow.extend(map(record_format.from_line, mixed.split(b"\n")[:-1]))
+    with contextlib.suppress(reader.FlawError):
+        slow.extend(map(reader.from_line, mixed.split(b"\n")[:-1]))
     assert fast is None or fast == (slow, [one["seq"] for one in slow])
 
 
@@ -560,7 +557,7 @@ class Histories(RuleBasedStateMachine):
     def crash(self, record: dict[str, Any], part: float) -> None:
         assert self.journal is not None
         assert self.lock is not None
-        torn = record_format.to_line({**record, "seq": len(self.model) + 1})
+        torn = reader.to_line({**record, "seq": len(self.model) + 1})
         self.journal.close()
         self.lock.release()
         self.journal = self.lock = None

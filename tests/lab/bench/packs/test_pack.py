@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
 from rlm_ci.lab.bench import generators, prepare
-from rlm_ci.lab.bench.packs import catalogue, pack
+from rlm_ci.lab.bench.packs import pack
 from rlm_ci.system import files
 
 TOP = Path(__file__).resolve().parents[4]
@@ -245,7 +245,7 @@ def test_a_context_is_a_file_of_the_packs_folder(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_every_bundled_case_has_a_context_an_answer_and_a_scorer(tmp_path: Path) -> None:
-    known = catalogue.load()
+    known = pack.load()
     assert known.keys() >= {"dspy_quick", "dynamic_web_filtering", "needle", "aggregation", "pairs"}
     for preset in known.values():
         assert preset.description
@@ -269,22 +269,22 @@ def test_every_bundled_case_has_a_context_an_answer_and_a_scorer(tmp_path: Path)
 
 def test_an_unknown_preset_is_an_error_that_lists_the_known(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        catalogue.choose("neddle")
+        pack.choose("neddle")
     assert "did you mean needle?" in caught.value.hint
     assert "dspy_quick" in caught.value.hint
     path = written(tmp_path, {"needle": [CASE]})
     with pytest.raises(ConfigError, match="'needle' is in"):
-        catalogue.load([path])
+        pack.load([path])
     two = written(tmp_path, {"a": [CASE], "b": [CASE]}, "two.json")
     with pytest.raises(ConfigError, match="has 2 presets: a, b"):
-        catalogue.choose(two)
-    assert catalogue.choose("b", [two]).cases[0].case_id == "sum"
+        pack.choose(two)
+    assert pack.choose("b", [two]).cases[0].case_id == "sum"
 
 
 def test_a_seed_or_a_length_makes_another_suite_and_a_limit_does_not() -> None:
-    preset = catalogue.choose("needle")
+    preset = pack.choose("needle")
     same = prepare.suite_hash(prepare.suite(preset))
-    assert prepare.suite_hash(prepare.suite(catalogue.choose("needle"))) == same
+    assert prepare.suite_hash(prepare.suite(pack.choose("needle"))) == same
     for changed in ({"seed": 9, "tokens": None}, {"seed": None, "tokens": 1024}):
         other = prepare.with_options(preset, **changed)
         assert prepare.suite_hash(prepare.suite(other)) != same
