@@ -87,7 +87,7 @@ def solve(folder: str, leaves: int, ask: Any = None) -> tuple[float, float, int]
     from rlm_ci.recursion.journal.journal import Journals
     from rlm_ci.recursion.scheduler import Budget, Constraints
     from rlm_ci.recursion.solver import RLM
-    from rlm_ci.recursion.split.tree import TreeShape
+    from rlm_ci.recursion.tree_split import TreeShape
 
     files = corpus(leaves)
     began, worked = time.perf_counter(), time.process_time()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count as numbers
 
 from rlm_ci.archive.plan import SkippedDocument
-from rlm_ci.archive.registry import REGISTRY, Registry
+from rlm_ci.archive.tasks import REGISTRY, Registry
 from rlm_ci.change.change_set import ChangeSet
 from rlm_ci.checks import diff_budget
 from rlm_ci.checks._doc_archive.stub import parse

@@ -6,8 +6,7 @@ from datetime import date
 from functools import cached_property
 
 from rlm_ci.archive.documents import DocumentReader, is_document
-from rlm_ci.archive.registry import ARCHIVED, Registry
-from rlm_ci.archive.tasks import TaskDocuments, read_tasks
+from rlm_ci.archive.tasks import ARCHIVED, Registry, TaskDocuments, read_tasks
 from rlm_ci.checks._doc_archive.stub import Stub, parse, write
 from rlm_ci.system import files
 from rlm_ci.text.dates import is_day

@@ -10,9 +10,9 @@ from __future__ import annotations
 from rlm_ci.archive.batches import excess
 from rlm_ci.archive.documents import is_document
 from rlm_ci.archive.policy import ArchivePolicy
-from rlm_ci.archive.registry import REGISTRY
 from rlm_ci.archive.report import OVERRIDE
-from rlm_ci.archive.task_snapshots.run import TASKS
+from rlm_ci.archive.task_snapshots import TASKS
+from rlm_ci.archive.tasks import REGISTRY
 from rlm_ci.archive.work_tree import DocumentTree
 from rlm_ci.change import change_set
 from rlm_ci.change.change_set import ChangeSet

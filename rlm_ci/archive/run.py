@@ -10,7 +10,7 @@ from rlm_ci.archive.batches import Batches, on_branches
 from rlm_ci.archive.payloads import Payloads
 from rlm_ci.archive.plan import ArchivePlanner
 from rlm_ci.archive.policy import ArchivePolicy
-from rlm_ci.archive.registry import REGISTRY, Registry
+from rlm_ci.archive.tasks import REGISTRY, Registry
 from rlm_ci.archive.work_tree import DocumentTree
 from rlm_ci.change import change_set
 from rlm_ci.change.change_set import ChangeSet

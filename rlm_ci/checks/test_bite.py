@@ -231,7 +231,7 @@ def _are_shared(touched: TouchedTests) -> bool:
 def _python_of(changes: ChangeSet) -> dict[str, bytes]:
     """The code of the head in Python, without its tests."""
     from rlm_ci.guard import weaker
-    from rlm_ci.workspace.trees.tree import Tree
+    from rlm_ci.workspace.tree import Tree
 
     commit = None if changes.worktree else changes.head
     tree = Tree.at(changes.repository, commit)

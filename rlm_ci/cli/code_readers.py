@@ -13,7 +13,7 @@ from rlm_ci.review.analyzers.programs import search_path
 from rlm_ci.source.languages import language
 from rlm_ci.text.globs import matcher
 from rlm_ci.values import Value
-from rlm_ci.workspace.trees.tree import Tree
+from rlm_ci.workspace.tree import Tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -39,8 +39,7 @@ from rlm_ci.system import files
 from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.validators import detect
 from rlm_ci.validators.validator import NotStartedError
-from rlm_ci.workspace import git_filters
-from rlm_ci.workspace.apply import apply
+from rlm_ci.workspace import apply, git_filters
 from rlm_ci.workspace.dependencies.beside import doubts
 from rlm_ci.workspace.sandboxed_commands import ReplaySandbox, SandboxedCommands, withheld
 from rlm_ci.workspace.stored_trees import PATCH

@@ -40,7 +40,7 @@ from rlm_ci.runs.cancel import MARK, end_leftovers
 from rlm_ci.runs.manifest import BUDGETS, timestamp
 from rlm_ci.system import files, process
 from rlm_ci.text.printable import printable_file
-from rlm_ci.workspace.apply import apply
+from rlm_ci.workspace import apply
 from rlm_ci.workspace.sandboxed_commands import ReplaySandbox
 
 TYPE_CHECKING = False

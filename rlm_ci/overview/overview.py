@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from rlm_ci.console.failures import failure
+from rlm_ci.overview.dependencies import dependencies
 from rlm_ci.overview.interfaces import has_names
 from rlm_ci.overview.names import NameComparison
-from rlm_ci.overview.packages.dependencies import dependencies
 from rlm_ci.overview.sides import ChangeSides
 from rlm_ci.overview.workflows import migrations, permissions
 from rlm_ci.redaction.redactor import Redactor

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 
 from rlm_ci import errors
+from rlm_ci.recursion import tree_split
 from rlm_ci.recursion.nodes import FAILED, SPLIT, NodeResult
-from rlm_ci.recursion.split import tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rlm_ci.recursion.nodes import LeafText, Node
-    from rlm_ci.recursion.split.tree import Part
+    from rlm_ci.recursion.tree_split import Part
 
 #: Errors that no other attempt fixes: they end the run.
 _FATAL = (
@@ -70,7 +70,7 @@ class NodeWork:
 
     def node(self) -> Node:
         above = None if self.parent is None else self.parent.id
-        return tree.node_of(self.id, above, self.depth, self.part)
+        return tree_split.node_of(self.id, above, self.depth, self.part)
 
 
 def is_fatal(error: BaseException) -> bool:

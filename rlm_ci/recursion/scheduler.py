@@ -13,7 +13,7 @@ from contextvars import copy_context
 from itertools import count
 
 from rlm_ci.errors import UnavailableError
-from rlm_ci.recursion.split import tree
+from rlm_ci.recursion import tree_split
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -179,4 +179,4 @@ class Constraints(Value):
     concurrency: int = 8
     attempts: int = 2
     min_confidence: float = 0.25
-    shape: tree.TreeShape = tree.TreeShape()
+    shape: tree_split.TreeShape = tree_split.TreeShape()

@@ -11,12 +11,11 @@ from contextlib import nullcontext
 from itertools import islice
 
 from rlm_ci import errors
-from rlm_ci.recursion import coverage, process_pool
+from rlm_ci.recursion import coverage, process_pool, tree_split
 from rlm_ci.recursion.journal import journal, run_json
 from rlm_ci.recursion.node_work import NodeWork, as_recorded, is_fatal, raise_fatal, require_time
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, LEAF, SPLIT, LeafTask, LeafText
 from rlm_ci.recursion.scheduler import DFS, Frontier, Slots
-from rlm_ci.recursion.split import tree
 from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import encodable
 from rlm_ci.values import Closing
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.recursion.objective import Objective
     from rlm_ci.recursion.scheduler import Budget, Constraints
-    from rlm_ci.recursion.split.tree import Part, PromptPart
+    from rlm_ci.recursion.tree_split import Part, PromptPart
 
     Call = Callable[[Ask | None], NodeResult]
     Done = Callable[[NodeWork, NodeResult], None]
@@ -45,9 +44,9 @@ _AHEAD_BYTES: Final = 8 << 20
 _AHEAD: Final = 256
 #: Calls that an executor has for each of its workers, so that none is idle.
 _QUEUED: Final = 2
-_LATE: Final = (LEAF, tree.DEADLINE_EXCEEDED, 1.0)
-_SMALL: Final = (LEAF, tree.SMALL_ENOUGH, 1.0)
-_WITH_PROMPTS: Final = (SPLIT, tree.HAS_PROMPTS, 1.0)
+_LATE: Final = (LEAF, tree_split.DEADLINE_EXCEEDED, 1.0)
+_SMALL: Final = (LEAF, tree_split.SMALL_ENOUGH, 1.0)
+_WITH_PROMPTS: Final = (SPLIT, tree_split.HAS_PROMPTS, 1.0)
 #: Why a part was not covered.
 _FAILED: Final = "failed"
 
@@ -75,7 +74,7 @@ class SolveRun:
         self._constraints = constraints
         self._ask = ask
         self._overview = overview
-        self._tree = tree.SplitTree(corpus, constraints.shape, prompts)
+        self._tree = tree_split.SplitTree(corpus, constraints.shape, prompts)
         self._frontier = Frontier(constraints.order, lambda node: node.part[6])
         self._slots = Slots(constraints.concurrency, is_fatal)
         self._executor = executor
@@ -182,7 +181,7 @@ class SolveRun:
         depth = branch.depth + 1
         files = self._corpus.files
         children = [
-            NodeWork(tree.identity(branch.id, part, files), branch, number, depth, part)
+            NodeWork(tree_split.identity(branch.id, part, files), branch, number, depth, part)
             for number, part in enumerate(parts)
         ]
         if not recorded:
@@ -226,16 +225,17 @@ class SolveRun:
         if self._tree.is_small(part):
             return _SMALL, ()
         if branch.depth >= budget.max_depth:
-            return (LEAF, tree.MAX_DEPTH_REACHED, 1.0), ()
+            return (LEAF, tree_split.MAX_DEPTH_REACHED, 1.0), ()
         left = budget.calls_left() if budget.calls_left is not None else None
         if left is not None and left < budget.reserve:
-            return (LEAF, tree.BUDGET_BELOW_RESERVE, 1.0), ()
+            return (LEAF, tree_split.BUDGET_BELOW_RESERVE, 1.0), ()
         confidence = self._tree.confidence(part)
         if confidence < max(self._constraints.min_confidence, 1e-9):
-            return (LEAF, tree.SPLIT_CONFIDENCE_LOW, confidence), ()
+            return (LEAF, tree_split.SPLIT_CONFIDENCE_LOW, confidence), ()
         parts = self._tree.parts(part)
         is_large = part[6] > self._constraints.shape.leaf_bytes
-        return (SPLIT, tree.TOO_LARGE if is_large else tree.TOO_MANY_FILES, confidence), parts
+        reason = tree_split.TOO_LARGE if is_large else tree_split.TOO_MANY_FILES
+        return (SPLIT, reason, confidence), parts
 
     def _is_over(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
@@ -417,7 +417,7 @@ def _texts(part: Part, pairs: Iterator[tuple[CorpusFile, bytes]]) -> tuple[LeafT
     texts = []
     for (path, oid, _), content in pairs:
         full_content = content if start == 1 else None
-        some = tree.cut(content, start, end) if start else content
+        some = tree_split.cut(content, start, end) if start else content
         texts.append(LeafText.of((path, oid, some, start or 1, full_content)))
     return tuple(texts)
 
@@ -454,8 +454,9 @@ class RLM:
     @property
     def root(self) -> Node:
         """The node of the whole corpus."""
-        root_part = tree.SplitTree(self.corpus, tree.TreeShape()).root_part()
-        return tree.node_of(tree.identity("", root_part, self.corpus.files), None, 0, root_part)
+        root_part = tree_split.SplitTree(self.corpus, tree_split.TreeShape()).root_part()
+        root_id = tree_split.identity("", root_part, self.corpus.files)
+        return tree_split.node_of(root_id, None, 0, root_part)
 
     def solve(
         self, node: Node, objective: Objective, budget: Budget, constraints: Constraints

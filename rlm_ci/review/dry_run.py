@@ -16,7 +16,7 @@ from rlm_ci.pipelines.repository.attempt import fitted, options_of
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.scheduler import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
-from rlm_ci.recursion.split.tree import TreeShape
+from rlm_ci.recursion.tree_split import TreeShape
 from rlm_ci.review.change_prompts.prompts import part_of
 from rlm_ci.review.exploration.explorer import LIMITS, QUICK
 from rlm_ci.review.model.metered import CALLS, TOKENS, limit_of, times_of

@@ -10,7 +10,7 @@ from rlm_ci.report.proof import ARGUED
 from rlm_ci.resources import loader
 from rlm_ci.review.change.base_comparison import changed_of, marked
 from rlm_ci.review.change_prompts.prompts import near_of, prompts_of
-from rlm_ci.review.guidelines.guidelines import Guidelines
+from rlm_ci.review.guidelines import Guidelines
 from rlm_ci.review.model import metered
 from rlm_ci.review.model.finder import Finder, room_for_change
 from rlm_ci.review.model.metered import MeteredAsk

@@ -23,7 +23,7 @@ from rlm_ci.review.change.base_comparison import marked, with_definition
 from rlm_ci.review.change.carry_over import CarriedReview
 from rlm_ci.review.change.doubts import AUTO, Doubts, doubts, shown
 from rlm_ci.review.exploration.explorer import QUICK, NodeQuestions
-from rlm_ci.review.guidelines.guidelines import Guidelines
+from rlm_ci.review.guidelines import Guidelines
 from rlm_ci.review.model import metered
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.architecture import draw

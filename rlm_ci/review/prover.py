@@ -9,7 +9,7 @@ from rlm_ci import sandbox
 from rlm_ci.report import suppressions
 from rlm_ci.report.details import claim_mark
 from rlm_ci.report.findings import Part, RefutedClaim, Severity, fingerprints
-from rlm_ci.review.guidelines.guidelines import Guidelines
+from rlm_ci.review.guidelines import Guidelines
 from rlm_ci.review.model.claim_context import Sources
 from rlm_ci.review.model.prove import Prover
 from rlm_ci.review.proofs import reproduction

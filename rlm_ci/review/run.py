@@ -19,7 +19,7 @@ from rlm_ci.report import render, suppressions
 from rlm_ci.report.findings import ENDED, INCOMPLETE, LATE, NOT_RUN, Part, Severity
 from rlm_ci.report.links import Links
 from rlm_ci.report.overview.changes import ModelWords
-from rlm_ci.review import objective, prover
+from rlm_ci.review import guidelines, objective, prover
 from rlm_ci.review.analyzers.from_repository import AUTO, AnalyzerContext, not_asked
 from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.analyzers.ruff_settings import settings_at
@@ -33,7 +33,6 @@ from rlm_ci.review.change.review_rounds import ReviewRound
 from rlm_ci.review.change_prompts.prompts import near_of, part_of, prompts_of
 from rlm_ci.review.exploration.depth import depth_of, explorer_of, with_room
 from rlm_ci.review.exploration.explorer import NO_TOOLS, QUICK, NodeQuestions
-from rlm_ci.review.guidelines import guidelines
 from rlm_ci.review.model import metered
 from rlm_ci.review.model.describe import WORDS, overview_of
 from rlm_ci.review.model.finder import accepted_bytes, room_for_change, source_of
@@ -44,7 +43,7 @@ from rlm_ci.system import installation
 from rlm_ci.text import dates
 from rlm_ci.text.printable import count, printable
 from rlm_ci.workspace.dependencies.ignored import dependency_folders
-from rlm_ci.workspace.trees.tree import Tree
+from rlm_ci.workspace.tree import Tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

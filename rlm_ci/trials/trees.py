@@ -21,10 +21,10 @@ from rlm_ci.validators import detect
 from rlm_ci.validators.script_commands import MANAGERS
 from rlm_ci.validators.test_selection import narrowed_in
 from rlm_ci.values import Closing, Value
-from rlm_ci.workspace.compiler_caches import CompilerCaches
 from rlm_ci.workspace.dependencies.ignored import dependency_folders
+from rlm_ci.workspace.mounts import CompilerCaches
 from rlm_ci.workspace.sandboxed_commands import tool_environment
-from rlm_ci.workspace.trees.tree import ShownTree, Tree, apply_patch, lay, make_room, write_new
+from rlm_ci.workspace.tree import ShownTree, Tree, apply_patch, lay, make_room, write_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.nodes import COMPLETED
 from rlm_ci.recursion.scheduler import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
-from rlm_ci.recursion.split.tree import TreeShape
+from rlm_ci.recursion.tree_split import TreeShape
 from rlm_ci.report.findings import INCOMPLETE, Evidence, Finding, Location, Part, Report, Severity
 from rlm_ci.source.grammars import lacking
 from rlm_ci.source.languages import language

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rlm_ci.sandbox.job import Sandbox
     from rlm_ci.system.process import StreamResult
     from rlm_ci.workspace.checkout import Checkout
-    from rlm_ci.workspace.trees.tree import ShownTree
+    from rlm_ci.workspace.tree import ShownTree
     from rlm_ci.workspace.workspace import Workspace
 
 #: Bytes of an output that are kept: it will be part of the run's record.

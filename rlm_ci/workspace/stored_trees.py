@@ -15,7 +15,7 @@ from rlm_ci.errors import RlmCiError
 from rlm_ci.system import files
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.workspace.snapshot import RESULT, PrivateGit, Snapshot, is_sha256, object_folders
-from rlm_ci.workspace.trees.tree import apply_patch
+from rlm_ci.workspace.tree import apply_patch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

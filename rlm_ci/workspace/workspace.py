@@ -19,10 +19,9 @@ from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable
 from rlm_ci.workspace import snapshot
-from rlm_ci.workspace.apply.apply import ApplyOutcome, changes, land
+from rlm_ci.workspace.apply import ApplyOutcome, changes, land
 from rlm_ci.workspace.checkout import Checkout
-from rlm_ci.workspace.compiler_caches import CompilerCaches
-from rlm_ci.workspace.mounts import guests, make_shown_git, on_top
+from rlm_ci.workspace.mounts import CompilerCaches, guests, make_shown_git, on_top
 from rlm_ci.workspace.snapshot import (
     RESULT,
     PrivateGit,
@@ -32,8 +31,8 @@ from rlm_ci.workspace.snapshot import (
     is_sha256,
     object_folders,
 )
+from rlm_ci.workspace.tree import ShownTree
 from rlm_ci.workspace.tree_diff import differing
-from rlm_ci.workspace.trees.tree import ShownTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.archive.registry import Registry
+from rlm_ci.archive.tasks import Registry
 from rlm_ci.checks._doc_archive.stub import parse
 from testing.archived_shop import REGISTRY, STOCK, Shop
 from testing.killed_steps import MOVES, STEPS, run_until

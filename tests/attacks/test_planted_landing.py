@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.workspace.apply.apply import STAGING, ApplyRefusedError, recover
+from rlm_ci.workspace.apply import STAGING, ApplyRefusedError, recover
 from testing.attacker import git
 
 if TYPE_CHECKING:

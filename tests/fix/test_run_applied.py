@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.resources import loader
-from rlm_ci.workspace.apply.apply import STAGING
+from rlm_ci.workspace.apply import STAGING
 from testing.fix_stage import BUG, MENDED
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rlm_ci.models.openai.client import OpenAIModel
 from rlm_ci.models.record.record import Record
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, Node
 from rlm_ci.recursion.scheduler import Constraints
-from rlm_ci.recursion.split.tree import TreeShape
+from rlm_ci.recursion.tree_split import TreeShape
 from testing.loopback_model.fixture import llm
 from testing.loopback_model.replies import Answer
 from testing.loopback_model.server import Asked, ModelServer

@@ -20,7 +20,7 @@ from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
 from rlm_ci.recursion.process_pool import ProcessPool
 from rlm_ci.recursion.scheduler import DFS, HYBRID, ORDERS, Budget, Constraints, Frontier
 from rlm_ci.recursion.solver import RLM
-from rlm_ci.recursion.split.tree import PromptPart, TreeShape
+from rlm_ci.recursion.tree_split import PromptPart, TreeShape
 from rlm_ci.redaction.redactor import Redactor
 from testing.journal_checks import verify
 from testing.solver_cases import SMALL, UNLIMITED, USUAL, Counting, corpus, records, shop, solve

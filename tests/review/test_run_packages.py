@@ -17,7 +17,7 @@ from rlm_ci.recursion.nodes import COMPLETED, NodeResult
 from rlm_ci.recursion.process_pool import ProcessPool
 from rlm_ci.recursion.scheduler import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
-from rlm_ci.recursion.split.tree import TreeShape
+from rlm_ci.recursion.tree_split import TreeShape
 from rlm_ci.report.findings import Report, Severity, Subject
 from rlm_ci.report.render import render
 from rlm_ci.review.objective import ReviewObjective, options

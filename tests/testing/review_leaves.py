@@ -15,7 +15,7 @@ from rlm_ci.models import ModelRequest
 from rlm_ci.models.json_question import REPAIR
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, REPO, LeafTask, LeafText, Node, NodeScope
 from rlm_ci.report.findings import Severity
-from rlm_ci.review.guidelines.guidelines import Guidelines
+from rlm_ci.review.guidelines import Guidelines
 from rlm_ci.review.model.claim_context import Sources
 from rlm_ci.review.model.prove import Prover
 from rlm_ci.review.objective import ReviewObjective, analyse, options

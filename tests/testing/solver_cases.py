@@ -33,7 +33,7 @@ from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile, order
 from rlm_ci.recursion.nodes import FAILED
 from rlm_ci.recursion.scheduler import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
-from rlm_ci.recursion.split.tree import TreeShape
+from rlm_ci.recursion.tree_split import TreeShape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -169,7 +169,7 @@ class ChangeFacts:
     @cached_property
     def dependencies(self) -> Sequence[DependencyChange]:
         """The packages that the program itself asks for now, and did not before."""
-        from rlm_ci.overview.packages.dependencies import dependencies
+        from rlm_ci.overview.dependencies import dependencies
         from rlm_ci.report.overview.changes import ADDED
 
         return [

@@ -7,9 +7,9 @@ import os
 from rlm_ci import errors
 from rlm_ci.archive import report
 from rlm_ci.archive.pull_request import open_pull_request
-from rlm_ci.archive.repair.run import repair
+from rlm_ci.archive.repair import repair
 from rlm_ci.archive.run import ArchiveOptions, archive
-from rlm_ci.archive.task_snapshots.run import archive_tasks
+from rlm_ci.archive.task_snapshots import archive_tasks
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Setting, Settings

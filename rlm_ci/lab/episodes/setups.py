@@ -37,7 +37,7 @@ from rlm_ci.sandbox import JobLimits, SandboxJob, toolchain_mounts, toolchain_va
 from rlm_ci.system import files
 from rlm_ci.text.encodings import BYTES
 from rlm_ci.text.printable import clip, encodable
-from rlm_ci.workspace.trees.tree import ShownTree, redirected
+from rlm_ci.workspace.tree import ShownTree, redirected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.journal.run_json import in_words
 from rlm_ci.recursion.scheduler import BFS, ORDERS, Budget, Constraints
 from rlm_ci.recursion.solver import RLM
-from rlm_ci.recursion.split.tree import TreeShape
+from rlm_ci.recursion.tree_split import TreeShape
 from rlm_ci.report.findings import NOT_RUN, Part, Report, Severity
 from rlm_ci.runs.journal import spans
 from rlm_ci.runs.manifest import PAUSED

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.recursion.objective import Objective
-    from rlm_ci.recursion.split.tree import PromptPart
+    from rlm_ci.recursion.tree_split import PromptPart
     from rlm_ci.report.findings import Part, Severity, Usage
     from rlm_ci.runs.run import Run
 

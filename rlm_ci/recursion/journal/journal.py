@@ -28,7 +28,7 @@ from rlm_ci.recursion.nodes import (
     NodeResult,
     TracedFinding,
 )
-from rlm_ci.recursion.split.tree import BUDGET_BELOW_RESERVE, DEADLINE_EXCEEDED
+from rlm_ci.recursion.tree_split import BUDGET_BELOW_RESERVE, DEADLINE_EXCEEDED
 from rlm_ci.runs.journal.journal import Journal
 from rlm_ci.runs.manifest import timestamp
 from rlm_ci.system import files
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from rlm_ci.recursion.journal.node_records import Decision, Error
-    from rlm_ci.recursion.split.tree import Part
+    from rlm_ci.recursion.tree_split import Part
     from rlm_ci.redaction.redactor import Redactor
 
 

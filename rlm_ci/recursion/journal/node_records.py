@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.recursion.split.tree import Part
+    from rlm_ci.recursion.tree_split import Part
 
     Decision = tuple[str, str, float]  # kind, reason, confidence
     Error = tuple[int, str, bool]  # code, message, retryable

@@ -36,8 +36,8 @@ from rlm_ci.system import files
 from rlm_ci.text.globs import matcher
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
-from rlm_ci.workspace.trees import tree
-from rlm_ci.workspace.trees.tree import ShownTree, make_room
+from rlm_ci.workspace import tree
+from rlm_ci.workspace.tree import ShownTree, make_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.review.analyzer_output.sarif import AnalyzerResult
     from rlm_ci.review.analyzers.sandboxed import ProgramOutput
-    from rlm_ci.workspace.trees.tree import Tree
+    from rlm_ci.workspace.tree import Tree
 
     #: The contents of files of a tree by path, for those that are there.
     Read = Callable[[Iterable[str]], Mapping[str, bytes]]

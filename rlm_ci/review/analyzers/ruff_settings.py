@@ -17,7 +17,7 @@ from rlm_ci.review.analyzers import ruff, sandboxed
 from rlm_ci.review.analyzers.programs import locate
 from rlm_ci.review.analyzers.sandboxed import ScratchFolder, ScratchInput, scratch_path
 from rlm_ci.text.printable import printable
-from rlm_ci.workspace.trees import tree
+from rlm_ci.workspace import tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from rlm_ci.system import files
 from rlm_ci.text.globs import matcher
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
-from rlm_ci.workspace.trees.tree import ShownTree
+from rlm_ci.workspace.tree import ShownTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from rlm_ci.sandbox import JobLimits, Mount
 from rlm_ci.system import files, process
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Row, Value
-from rlm_ci.workspace.trees.tree import ShownTree, redirected, write_new
+from rlm_ci.workspace.tree import ShownTree, redirected, write_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

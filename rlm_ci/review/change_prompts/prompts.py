@@ -10,7 +10,7 @@ import re
 from rlm_ci.pipelines.repository import plan
 from rlm_ci.recursion import prompt_windows
 from rlm_ci.recursion.corpus.corpus import CorpusFile
-from rlm_ci.recursion.split.tree import PromptPart
+from rlm_ci.recursion.tree_split import PromptPart
 from rlm_ci.review.change.affected_files import AffectedFiles
 from rlm_ci.review.change_prompts.changed_files import readable
 from rlm_ci.review.change_prompts.cut_hunks import too_long

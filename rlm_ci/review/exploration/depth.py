@@ -13,7 +13,7 @@ from rlm_ci.review.exploration.explorer import (
     ReviewTools,
     ReviewTrees,
 )
-from rlm_ci.review.guidelines.guidelines import Guidelines
+from rlm_ci.review.guidelines import Guidelines
 from rlm_ci.review.model.finder import room_for_change
 from rlm_ci.trials.trees import BASE, HEAD
 

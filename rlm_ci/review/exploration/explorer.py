@@ -43,7 +43,7 @@ from rlm_ci.text.steady import steady
 from rlm_ci.trials.trees import BASE, HEAD
 from rlm_ci.validators.validator import failure
 from rlm_ci.values import Closing, Value
-from rlm_ci.workspace.trees.tree import Tree, lay
+from rlm_ci.workspace.tree import Tree, lay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

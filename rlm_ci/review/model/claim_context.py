@@ -28,7 +28,7 @@ from rlm_ci.review.change_prompts.hunk_rows import (
     rows,
 )
 from rlm_ci.review.change_prompts.pieces import MAKERS, size_of
-from rlm_ci.review.guidelines.guidelines import Guidelines
+from rlm_ci.review.guidelines import Guidelines
 from rlm_ci.review.proofs.repair import MOST_LINES
 from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.source.outline import outline

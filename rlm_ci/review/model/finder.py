@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import LeafText
     from rlm_ci.review.change_prompts.listing import ChangePrompt
-    from rlm_ci.review.guidelines.guidelines import Guidelines, ShownGuidelines
+    from rlm_ci.review.guidelines import Guidelines, ShownGuidelines
 
 #: The share of accepted faults in what asking once more needs.
 _ACCEPTED = 3

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.review.analyzers.from_repository import TOOLS, lay
-from rlm_ci.workspace.trees.tree import Tree
+from rlm_ci.workspace.tree import Tree
 
 if TYPE_CHECKING:
     from pathlib import Path

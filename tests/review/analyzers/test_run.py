@@ -12,7 +12,7 @@ import pytest
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.scheduler import Constraints
-from rlm_ci.recursion.split.tree import TreeShape
+from rlm_ci.recursion.tree_split import TreeShape
 from rlm_ci.report.findings import UNTOUCHED, Finding
 from rlm_ci.review.analyzers import programs, run, sandboxed
 from rlm_ci.review.analyzers.programs import Analyzer

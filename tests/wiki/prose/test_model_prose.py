@@ -14,7 +14,7 @@ from rlm_ci.recursion.corpus import corpus as corpora
 from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.recursion.scheduler import Constraints
-from rlm_ci.recursion.split.tree import TreeShape
+from rlm_ci.recursion.tree_split import TreeShape
 from rlm_ci.wiki.facts.readme import heading
 from rlm_ci.wiki.pages.citations import quote_hash
 from rlm_ci.wiki.prose.model_prose import tell

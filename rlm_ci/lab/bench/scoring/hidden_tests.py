@@ -9,7 +9,7 @@ import json
 
 from rlm_ci.sandbox import JobLimits, SandboxJob
 from rlm_ci.sandbox.self_test import interpreter
-from rlm_ci.workspace.trees.tree import ShownTree
+from rlm_ci.workspace.tree import ShownTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

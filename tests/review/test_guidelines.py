@@ -11,7 +11,7 @@ import pytest
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.report.findings import Finding, Location, Severity
-from rlm_ci.review.guidelines.guidelines import (
+from rlm_ci.review.guidelines import (
     ROOM,
     Guidelines,
     in_files,

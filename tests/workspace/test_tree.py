@@ -9,7 +9,7 @@ import pytest
 
 from rlm_ci.errors import RlmCiError
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.workspace.trees.tree import Tree, apply_patch, lay, make_folder
+from rlm_ci.workspace.tree import Tree, apply_patch, lay, make_folder
 from testing.workspaces import held
 
 if TYPE_CHECKING:

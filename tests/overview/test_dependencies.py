@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.overview.packages.dependencies import dependencies
+from rlm_ci.overview.dependencies import dependencies
 from rlm_ci.overview.sides import ChangeSides
 from rlm_ci.source.packages import locked
 from testing import change_sets

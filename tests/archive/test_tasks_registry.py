@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.archive.registry import Registry
+from rlm_ci.archive.tasks import Registry
 from rlm_ci.errors import ConfigError
 
 ROW = '{"path": "a.md", "status": "active", "last_review": "2026-01-01", "cadence_days": 30}'

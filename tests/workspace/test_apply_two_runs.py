@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.system import lock
-from rlm_ci.workspace.apply.apply import STAGING
+from rlm_ci.workspace.apply import STAGING
 from testing.workspaces import opened, shape, workspace
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, FOLDER, MODULE, REPO
-from rlm_ci.recursion.split.tree import (
+from rlm_ci.recursion.tree_split import (
     BY_LINES,
     BY_SYNTAX,
     SplitTree,
@@ -24,7 +24,7 @@ from testing.solver_cases import corpus
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rlm_ci.recursion.split.tree import Part
+    from rlm_ci.recursion.tree_split import Part
 
 _NAMES = st.sampled_from(["a", "b", "é", "a b", "__init__.py", "x.py", "go.mod", "z"])
 _CONTENTS = st.builds(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.archive.repair.run import RepairPlan, repair
+from rlm_ci.archive.repair import RepairPlan, repair
 from rlm_ci.git.remote_clone import RemoteUser
 from rlm_ci.git.repository import Repository, discover
 from testing.archived_shop import Shop

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.sandbox import JobLimits, Mount, SandboxJob, choose, toolchain_mounts
-from rlm_ci.workspace.trees.tree import ShownTree, make_room, redirected
+from rlm_ci.workspace.tree import ShownTree, make_room, redirected
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci.workspace.apply.apply import STAGING
+from rlm_ci.workspace.apply import STAGING
 from rlm_ci.workspace.workspace import Workspace
 from testing.repositories.git_repo import GitRepo
 from testing.workspaces import opened, patch, shape, workspace

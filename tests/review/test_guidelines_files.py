@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.review.guidelines.guidelines import (
+from rlm_ci.review.guidelines import (
     BY_FOLDER,
     BY_PATTERN,
     GENERAL,

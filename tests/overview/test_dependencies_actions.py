@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.overview.packages.dependencies import dependencies, used
+from rlm_ci.overview.dependencies import dependencies, used
 from rlm_ci.overview.sides import ChangeSides
 from testing import change_sets
 from testing.repositories.git_repo import History

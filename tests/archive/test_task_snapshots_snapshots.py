@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.archive.task_snapshots.run import TaskNames, lines_of, snapshots, without
+from rlm_ci.archive.task_snapshots import TaskNames, lines_of, snapshots, without
 from rlm_ci.archive.tasks import ArchiveTask
 from rlm_ci.errors import ConfigError
 

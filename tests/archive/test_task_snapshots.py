@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.archive.task_snapshots.run import TasksOutcome, TasksPolicy, archive_tasks, plan_tasks
+from rlm_ci.archive.task_snapshots import TasksOutcome, TasksPolicy, archive_tasks, plan_tasks
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.git.remote_clone import RemoteUser
 from testing.archived_shop import INDEX, Shop, index

@@ -1,1 +1,0 @@
-"""What a change does to the packages that a project needs."""

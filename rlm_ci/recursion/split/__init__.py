@@ -1,1 +1,0 @@
-"""How a task is split into nodes."""

@@ -1,1 +1,0 @@
-"""A result, applied to the work tree."""

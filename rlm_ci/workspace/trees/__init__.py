@@ -1,1 +1,0 @@
-"""Trees as folders, and commands over them."""
