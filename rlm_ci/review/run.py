@@ -26,7 +26,7 @@ from rlm_ci.review.analyzers.ruff_settings import settings_at
 from rlm_ci.review.analyzers.run import paths_looked_at
 from rlm_ci.review.analyzers.sandboxed import AnalyzerUnavailableError, available
 from rlm_ci.review.change import carry_over, previous_review, review_rounds
-from rlm_ci.review.change.base_comparison import changed_of, is_moved_with_file
+from rlm_ci.review.change.base_comparison import changed_of, is_moved_with_file, restored
 from rlm_ci.review.change.carry_over import TOO_MUCH, CarriedReview, pack
 from rlm_ci.review.change.doubts import shown, terms_of
 from rlm_ci.review.change.review_rounds import ReviewRound
@@ -41,7 +41,7 @@ from rlm_ci.review.results import report as results_report
 from rlm_ci.source.languages import language
 from rlm_ci.system import installation
 from rlm_ci.text import dates
-from rlm_ci.text.printable import count, printable
+from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.workspace.dependencies.ignored import dependency_folders
 from rlm_ci.workspace.tree import Tree
 
@@ -219,6 +219,8 @@ class ReviewJob(RepositoryJob):
             settings = settings_at(self.repository, paths, agreed.scope.commit)
             options = {**options, "settings": settings}
         change = plan.change_of(agreed.scope, self.repository)
+        if change is not None:
+            options = _by_true_names(options, change, run)
         has_prompts = change is not None and agreed.model is not None
         all_files = self.affected_files(agreed.scope).corpus if has_prompts else corpus
         sandbox, environ = self.settings.sandbox, self.settings.environ
@@ -471,15 +473,16 @@ class ChangeReviewJob(ReviewJob):
 
     def conclude(self, done: RecursionResult) -> Report:
         report = super().conclude(done)
-        told, result = done.agreed.options.get("onward"), done.result
-        if told is None or result is None:
+        result = done.result
+        if done.agreed.options.get("onward") is None or result is None:
             return report
+        options = _by_true_names(done.agreed.options, self.change, done.run)
+        told, changed = options["onward"], options["changed"]
         begun = CarriedReview.from_dict(told)
         (part,) = report.parts
         left_out = 0
         if part.state is None and begun.is_kept:
             claims = [EarlierClaim.from_dict(record) for record in result.data["claims"]]
-            changed = done.agreed.options["changed"]
             # What rests on a deleted file is asked again: the next review cannot open its lines.
             gone = [
                 claim
@@ -523,6 +526,19 @@ class ChangeReviewJob(ReviewJob):
         paths = [file.path for file in done.corpus.files]
         coverage = carry_over.covered(report.coverage, begun, paths)
         return report.replace(parts=(part,), coverage=coverage)
+
+
+def _by_true_names(options: Mapping[str, Any], change: ChangeSet, run: Run) -> dict[str, Any]:
+    """The options with the paths of ``change`` that the record of ``run`` writes otherwise."""
+    paths = change.names()
+    names = {path: run.redactor.text(encodable(path)) for path in paths}
+    options = {**options, "changed": restored(options["changed"], names)}
+    if onward := options.get("onward"):
+        for name in ("unread_files", "asked"):  # so records of before call it
+            if (unread := onward.get(name)) is not None:
+                onward = {**onward, name: [path for path in paths if names[path] in unread]}
+        options["onward"] = onward
+    return options
 
 
 def _adding(part: Part, text: str) -> Part:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 GONE = [0, 0]
 #: A line after the last one of any file.
 _END = 1 << 31
+_WHOLE = [[1, _END]]
 
 
 def changed_of(change: ChangeSet) -> dict[str, list[list[int]]]:
@@ -52,7 +53,7 @@ def changed_of(change: ChangeSet) -> dict[str, list[list[int]]]:
     whole, and so is a file whose patch cannot be read.
     """
     hunks, unknown = change.hunks(context=0)
-    ranges = {path: [[1, _END]] for path in unknown}
+    ranges = dict.fromkeys(unknown, _WHOLE)
     for path, some in hunks.items():
         touched: set[int] = set()
         for hunk in some:
@@ -66,7 +67,20 @@ def changed_of(change: ChangeSet) -> dict[str, list[list[int]]]:
         ranges.setdefault(file.path, [])
         moved = file.status[:1] in ("R", "C") and file.old_path
         if file.status[:1] == "T" or (moved and _kind(file.old_path) != _kind(file.path)):
-            ranges[file.path] = [[1, _END]]
+            ranges[file.path] = _WHOLE
+    return ranges
+
+
+def restored(recorded: Ranges, names: Mapping[str, str]) -> dict[str, Sequence[Sequence[int]]]:
+    """``recorded`` by its true paths, of which ``names`` has what a record writes for each.
+
+    Where several became one, or none is there, the whole file counts as changed: no name may hide
+    a finding.
+    """
+    uses = Counter(names.values())
+    ranges = {path: lines for path, lines in recorded.items() if path not in uses}
+    for path, name in names.items():
+        ranges[path] = recorded.get(name, _WHOLE) if uses[name] == 1 else _WHOLE
     return ranges
 
 

@@ -77,6 +77,14 @@ def test_only_what_is_new_is_asked_and_the_rest_stays(pushes: Pushes) -> None:
 
 
 @pytest.mark.full
+def test_a_file_whose_name_is_like_a_secret_is_asked_about_too(pushes: Pushes) -> None:
+    pushes.judge()
+    pushes.push(**{"ghp_" + "1a2B3c4D5e6F" * 3: "four = 4  # FAULT four\n"})
+    assert len(pushes.judge()) == 1
+    assert pushes.part["verdict"] == "incomplete"  # what it said has the name without the secret
+
+
+@pytest.mark.full
 def test_whoever_imports_what_changed_is_asked_about_again(pushes: Pushes) -> None:
     pushes.push(a="import src.b  # FAULT one\n\nprint(src.b.two)\n")
     pushes.judge()

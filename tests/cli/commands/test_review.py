@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 
 HOLE = "import subprocess\n\n\ndef run(word):\n    return subprocess.call(word, shell=True)\n"
+#: Has the form of a token.
+TOKEN = "ghp_" + "1a2B3c4D5e6F" * 3
 FINE = '"""Fine."""\n\n\ndef double(number):\n    """Twice."""\n    return 2 * number\n'
 
 
@@ -272,6 +274,27 @@ def test_a_change_cannot_hide_what_it_changes(stage: Stage) -> None:
     assert "review/ruff-s307" in rules(report)
     omitted = {one["path"]: one["reason"] for one in report["coverage"]["omitted"]}
     assert omitted["src/blob.py"].startswith("binary")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        (b"\xff.py",),  # JSON has no such bytes
+        (f"{TOKEN}a.py".encode(),),  # a record keeps no secret
+        (f"{TOKEN}a.py".encode(), f"{TOKEN}b.py".encode(), b"\xfe\xff.py"),
+    ],
+    ids=["bytes", "token", "several"],
+)
+def test_a_name_that_a_record_writes_otherwise_hides_no_finding(
+    stage: Stage, names: tuple[bytes, ...]
+) -> None:
+    base = stage.repo.sha()
+    for name in names:
+        stage.repo.write(name, "def more(word):\n    return eval(word)\n")
+    stage.repo.commit()
+    report = stage.cli("review", "--base", base, "--format", "json").json()
+    marks = [one["suppression"] for one in report["findings"] if one["rule"] == "review/ruff-s307"]
+    assert marks == [None] * len(names)
 
 
 @pytest.mark.full
