@@ -13,12 +13,7 @@ from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.git.history import GitHistory
 from rlm_ci.pipelines.repository import plan
 from rlm_ci.pipelines.repository.attempt import options_of
-from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.nodes import COMPLETED
-from rlm_ci.recursion.scheduler import Budget, Constraints
-from rlm_ci.recursion.solver import RLM
-from rlm_ci.recursion.tree_split import TreeShape
-from rlm_ci.report.findings import INCOMPLETE, Evidence, Finding, Location, Part, Report, Severity
+from rlm_ci.report.findings import Evidence, Finding, Location, Part, Report, Severity
 from rlm_ci.source.grammars import lacking
 from rlm_ci.source.languages import language
 from rlm_ci.system import files, installation
@@ -39,10 +34,8 @@ if TYPE_CHECKING:
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.pipelines.repository.plan import RepositoryOptions, RepositoryScope
     from rlm_ci.recursion.corpus.corpus import Corpus
-    from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.wiki.pages.build import WikiPages
-    from rlm_ci.wiki.update.refresh import Refresh
     from rlm_ci.wiki.update.state import PageState
 
 #: The rules of ``--check`` and of a change.
@@ -62,7 +55,6 @@ class WikiComparison(Value):
     state: WikiState | None
     stale: tuple[PageChange, ...]
     corpus: Corpus
-    is_whole: bool
 
     def digest_of(self, name: str) -> str:
         """A hash of what a page would say, "" for one that would not be there."""
@@ -88,10 +80,7 @@ class WikiComparison(Value):
         pages = count(len(self.pages.pages), "page")
         summary = f"{len(chosen):,} of {pages} stale" if chosen else f"{pages}, none stale"
         metrics = {"pages": len(self.pages.pages), "stale": len(chosen)}
-        part = Part(name, summary, metrics, findings)
-        if not self.is_whole:
-            part = part.replace(state=INCOMPLETE, summary="files were not read")
-        return part
+        return Part(name, summary, metrics, findings)
 
 
 class WikiCheck(WikiJob):
@@ -130,10 +119,9 @@ class WikiCheck(WikiJob):
         where = printable(os.path.relpath(folder, self._root()))
         hint = f"write the pages again, and commit them: rlm-ci wiki --out {where}"
         part = comparison.part(self.name, _OUTDATED, hint, comparison.stale)
-        if comparison.is_whole:
-            prose = comparison.pages.sentences.summary()
-            summary = f"{part.summary} in {where}" + (f"; {prose}" if prose else "")
-            part = part.replace(summary=summary, metrics={**part.metrics, "prose": prose})
+        prose = comparison.pages.sentences.summary()
+        summary = f"{part.summary} in {where}" + (f"; {prose}" if prose else "")
+        part = part.replace(summary=summary, metrics={**part.metrics, "prose": prose})
         level = Severity.from_label(self.settings.fail_level)
         part = plan.with_closed(part, comparison.corpus)
         return redactor.report(Report(area.subject(), level, (part,)))
@@ -230,15 +218,23 @@ class WikiCheck(WikiJob):
     def _comparison(
         self, agreed: RepositoryOptions, folder: str, work: str, redactor: Redactor
     ) -> WikiComparison:
-        """``work`` is a folder of ours: no cache is believed, as a change may bring one."""
+        """``work`` is a folder of ours: no cache is believed, as a change may bring one.
+
+        So all files are read at once, and nothing is left to a recursion.
+        """
         state = WikiState.read(folder)
         corpus, area = self.corpus(agreed), agreed.scope
         looks, believed = self._looks(area), self._believed(folder, area)
-        todo = refresh.plan(corpus, state, cache=work, under=area.under, outside=looks.outside)
-        result = _solved(todo, agreed, redactor) if todo.todo.files else None
         pages = refresh.finish(
-            todo,
-            result,
+            refresh.plan(
+                corpus,
+                state,
+                cache=work,
+                settle=lambda _unknown: [],
+                under=area.under,
+                outside=looks.outside,
+            ),
+            None,
             looks,
             chronicle=self._chronicle(believed, area.commit),
             state=believed,
@@ -247,9 +243,8 @@ class WikiCheck(WikiJob):
             model=None,
             mask=redactor.text,
         )
-        is_whole = result is None or result.status == COMPLETED
-        stale = tuple(stale_pages(pages, state, believed, folder)) if is_whole else ()
-        return WikiComparison(pages, state, stale, corpus, is_whole)
+        stale = tuple(stale_pages(pages, state, believed, folder))
+        return WikiComparison(pages, state, stale, corpus)
 
     def _chronicle(self, state: WikiState | None, commit: str | None) -> GitHistory | None:
         """The history that the page of facts told of: new commits alone make no page stale."""
@@ -258,14 +253,6 @@ class WikiCheck(WikiJob):
         page = state.pages.get(FACTS) if state is not None else None
         at = page.commit if page is not None and page.commit else commit
         return GitHistory.of(self.repository, at, HISTORY)
-
-
-def _solved(todo: Refresh, agreed: RepositoryOptions, redactor: Redactor) -> NodeResult:
-    shape = TreeShape(leaf_bytes=agreed.leaf_bytes, leaf_files=agreed.leaf_files)
-    limits = Constraints(order=agreed.order, shape=shape)
-    with files.scratch("rlm-ci-wiki-") as place, Journals.open(place, redactor=redactor) as store:
-        rlm = RLM(todo.todo, store)
-        return rlm.solve(rlm.root, todo.objective(), Budget(max_depth=agreed.max_depth), limits)
 
 
 def _about(
