@@ -42,7 +42,7 @@ def flaw(location: Location, content: bytes | None, blob: str | None) -> str | N
         return "the file has changed since it was quoted"
     if location.line_start is None:
         return None
-    lines = _lines(content)
+    lines = lines_in(content)
     start, end = location.line_start, location.line_end or location.line_start
     why = _line_flaw(location.quote, start, end, lines[max(0, start - 1) : end], len(lines))
     if why is not None and (text := _decoded_lines(content, start, end)) is not None:
@@ -86,7 +86,7 @@ def _decoded_lines(content: bytes, first: int, last: int) -> tuple[list[str], in
 
 
 @lru_cache(maxsize=16)
-def _lines(content: bytes) -> tuple[str, ...]:
+def lines_in(content: bytes) -> tuple[str, ...]:
     """The lines of a file without their ends; cached for files with many pointers."""
     lines = content.decode("utf-8", "surrogateescape").split("\n")
     if lines[-1] == "":
@@ -115,7 +115,7 @@ def anchor(
     """
     if content is None:
         return AnchoredClaim()
-    lines = _lines(content)
+    lines = lines_in(content)
     start, end, quote = claim.line_start, claim.line_end, claim.quote
     if start is None and quote is None:
         return AnchoredClaim(claim.replace(line_end=None, blob=blob), VERIFIED)

@@ -12,7 +12,7 @@ from rlm_ci.source.test_files import is_trial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
 _VERBS = {"get", "post", "put", "delete", "patch", "head", "options", "websocket"}
 _ROUTES = {"route", "api_route", *_VERBS}
@@ -24,18 +24,19 @@ def entries(
     path: str, module: ast.Module, lines: int, statements: Iterable[ast.stmt]
 ) -> list[EntryPoint]:
     """The entry points of a file, in the order of the text."""
-    points = []
+    points: list[EntryPoint] = []
+    folder, _, name = path.rpartition("/")
     for node in statements:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.decorator_list:
-            points += [entry for mark in node.decorator_list if (entry := _decorated(node, mark))]
-        elif isinstance(node, ast.Expr) and path.rpartition("/")[2] == "setup.py":
+            tasks = _TASKS if name != "noxfile.py" else {"session"}
+            points += filter(None, (_decorated(node, mark, tasks) for mark in node.decorator_list))
+        elif isinstance(node, ast.Expr) and name == "setup.py":
             points += _installed(node.value)
     guards = [node for node in module.body if isinstance(node, ast.If) and is_guard(node.test)]
     points += [
         EntryPoint("main", clipped(path, 300), node.lineno, node.end_lineno or node.lineno)
         for node in guards[:1]
     ]
-    folder, _, name = path.rpartition("/")
     if name == "__main__.py" and module.body:
         package = folder.removeprefix("src/").removeprefix("lib/").replace("/", ".") or "."
         points = [point for point in points if point.kind != "main"]
@@ -57,7 +58,10 @@ def _is_test(node: ast.stmt) -> bool:
     )
 
 
-def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> EntryPoint | None:
+def _decorated(
+    node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr, tasks: Container[str]
+) -> EntryPoint | None:
+    """The entry point that a decorator makes of a function; ``tasks`` are those of a task."""
     call = mark if isinstance(mark, ast.Call) else None
     target = call.func if call else mark
     if isinstance(target, ast.Attribute):
@@ -71,7 +75,7 @@ def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> 
         kind, name = "route", f"{_methods(word, call)} {text}"
     elif word in _COMMANDS and bound:
         kind, name = "command", text or _call_name(call) or node.name.replace("_", "-")
-    elif word in _TASKS:
+    elif word in tasks:
         kind, name = "task", text or _call_name(call) or node.name
     else:
         return None

@@ -479,7 +479,7 @@ class CallResolver(SourceFiles):
         around = Definition.of((path, symbol))
         names: Iterable[str] = ()
         if symbol.kind not in ("function", "method"):
-            names = _bases(symbol.signature)
+            names = base_names(symbol.signature)
         language = self.language(path)
         if language == "Go":
             names = self.calls(path).embedded.get(owner, ())
@@ -506,7 +506,7 @@ class CallResolver(SourceFiles):
         if owner.kind in ("interface", "trait"):
             return True
         if self.language(definition.path) == "Python":
-            return any(base.rpartition(".")[2] in _ABSTRACT for base in _bases(owner.signature))
+            return any(base.rpartition(".")[2] in _ABSTRACT for base in base_names(owner.signature))
         return "abstract" in definition.symbol.signature.partition("(")[0].split()
 
     def _in_class(self, definition: Definition, name: str) -> list[Definition]:
@@ -584,7 +584,7 @@ class CallResolver(SourceFiles):
         for path in sorted(self.outlines):
             for symbol in self.outlines[path].symbols:
                 if symbol.kind in ("class", "struct", "interface", "enum"):
-                    for base in _bases(symbol.signature):
+                    for base in base_names(symbol.signature):
                         definition = Definition.of((path, symbol))
                         by_base.setdefault(re.split(r"[.:]", base)[-1], []).append(definition)
         return by_base
@@ -631,7 +631,7 @@ def _binds(line: Import, first: str, language: str) -> str:
     return last if language == "Go" and last in (first, f"go-{first}") else ""
 
 
-def _bases(signature: str) -> Iterator[str]:
+def base_names(signature: str) -> Iterator[str]:
     """The classes that a class says it is made from."""
     bare = signature
     while _ARGUMENTS.search(bare):

@@ -79,8 +79,8 @@ def entry_starts(
             else:
                 at = definition_around(files[path], entry)
             if at is not None:
-                row = (entry.kind, entry.name, path, entry.line_start, entry.line_end, at)
-                starts.append(FlowStart.of((*row, 0, 0)))
+                lines = entry.line_start, entry.line_end
+                starts.append(FlowStart(entry.kind, entry.name, path, *lines, at))
         starts += _served(files[path]) if path not in manifests else ()
     return sorted(
         starts, key=lambda start: (_KINDS.index(start.kind), start.path, start.line_start)
@@ -112,13 +112,15 @@ def used_starts(
     first: dict[str, str] = {}
     for name in called:
         first.setdefault(folder_of(single[name].path), name)
-    starts = []
-    for name in dict.fromkeys((*called[:_EARLY], *list(first.values())[:_EARLY], *called)):
-        at = single[name]
-        symbol = at.symbol
-        row = (FUNCTION, symbol.name, at.path, symbol.line_start, symbol.line_end, at)
-        starts.append(FlowStart.of((*row, counts[name], len(paths))))
-    return starts
+    order = dict.fromkeys((*called[:_EARLY], *list(first.values())[:_EARLY], *called))
+    return [_start(FUNCTION, single[name], counts[name], len(paths)) for name in order]
+
+
+def _start(kind: str, at: Definition, uses: int = 0, files: int = 0) -> FlowStart:
+    """A start whose lines are those of its definition."""
+    symbol = at.symbol
+    lines = symbol.line_start, symbol.line_end
+    return FlowStart(kind, symbol.name, at.path, *lines, at, uses, files)
 
 
 def _served(facts: FileFacts) -> Iterator[FlowStart]:
@@ -127,9 +129,7 @@ def _served(facts: FileFacts) -> Iterator[FlowStart]:
         match = _SERVED.search(symbol.signature)
         if match and symbol.name.endswith(".__call__"):
             name = f"{'WSGI' if match[1] == 'environ' else 'ASGI'} {symbol.name}"
-            lines = symbol.line_start, symbol.line_end
-            at = Definition.of((facts.path, symbol))
-            yield FlowStart.of(("route", name, facts.path, *lines, at, 0, 0))
+            yield _start("route", Definition(facts.path, symbol)).replace(name=name)
 
 
 def _is_manifest(facts: FileFacts) -> bool:
@@ -350,8 +350,8 @@ class CallFlows:
                     target = call.definitions[0]
                     self._apart.add((at, target))
                     title = f"{start.name} {name}" if start.kind == "script" else name
-                    row = ("command", title, at.path, call.line, call.line, target, 0, 0)
-                    flow_starts.append(FlowStart.of(row))
+                    lines = call.line, call.line
+                    flow_starts.append(FlowStart("command", title, at.path, *lines, target))
                 break
         by_function = {flow_start.at: flow_start for flow_start in reversed(flow_starts)}
         return sorted(

@@ -238,11 +238,14 @@ def _written(read: Outline, name: str, lines: list[str]) -> Iterator[ProjectComm
         yield ProjectCommand(RUN, text, entry.line_start, entry.runs[:_LONGEST])
     if name == "package.json":
         yield from _package(read)
-    elif read.language == "Makefile":
-        for entry in read.entries:
-            if _NAME.fullmatch(entry.name):
-                runs = _recipe(lines, entry.line_start)
-                yield _task(entry.name, f"make {entry.name}", entry.line_start, runs)
+    for entry in read.entries:
+        if not _NAME.fullmatch(entry.name):
+            continue
+        if read.language == "Makefile":
+            runs = _recipe(lines, entry.line_start)
+            yield _task(entry.name, f"make {entry.name}", entry.line_start, runs)
+        elif name == "noxfile.py" and entry.kind == "task":
+            yield _task(entry.name, f"nox -s {entry.name}", entry.line_start)
     reader = _READERS.get(name)
     if reader is not None:
         yield from reader(lines)
@@ -320,28 +323,6 @@ def _last_of(rows: Sequence[str]) -> str:
     return " ".join(word for word in words if isinstance(word, str))
 
 
-_SESSION = re.compile(r"@(?:nox\.)?session\b")
-_FUNCTION = re.compile(r"(?:async )?def (\w+)")
-_RENAMED = re.compile(r"\bname\s*=\s*[\"']([^\"']+)[\"']")
-
-
-def _nox(lines: Sequence[str]) -> Iterator[ProjectCommand]:
-    begun, session_name = 0, ""
-    for number, row in enumerate(lines, 1):
-        if _SESSION.match(row):
-            begun, session_name = number, ""
-        if not begun:
-            continue
-        renamed, function = _RENAMED.search(row), _FUNCTION.match(row)
-        if function:
-            name = session_name or function[1]
-            if _NAME.fullmatch(name):
-                yield _task(name, f"nox -s {name}", begun)
-            begun = 0
-        elif renamed:
-            session_name = renamed[1]
-
-
 def _just(lines: Sequence[str]) -> Iterator[ProjectCommand]:
     for number, row in enumerate(lines, 1):
         match = re.match(r"@?([A-Za-z][\w-]*)(?:\s[^:=]*)?:(?!=)", row)
@@ -397,7 +378,7 @@ def _rake(lines: Sequence[str]) -> Iterator[ProjectCommand]:
 
 
 _READERS: Mapping[str, Callable[[Sequence[str]], Iterator[ProjectCommand]] | None] = {
-    "tox.ini": _tox, "tox.toml": _tox, "setup.cfg": _tox, "noxfile.py": _nox, "package.json": None,
+    "tox.ini": _tox, "tox.toml": _tox, "setup.cfg": _tox, "noxfile.py": None, "package.json": None,
     "justfile": _just, "Justfile": _just, "pyproject.toml": _pyproject, "Cargo.toml": None,
     "Rakefile": _rake,
 }  # fmt: skip

@@ -193,7 +193,7 @@ _PATTERNS: Mapping[str, Patterns] = {
         (r"\bNet::HTTP\b|\bTCP(?:Socket|Server)\.new\b", "network"),
         (r"\bThread\.new\b|(?<![.\w])fork\b", "threads"),
         (r"\bENV(?:\.fetch\(|\[)[\"'](?P<name>\w+)", "environment"),
-        (r"(?<![.\w])raise[ (](?P<name>[A-Z]\w*)", THROWS),
+        (r"(?<![.\w])raise[ (](?:[A-Z]\w*::)*(?P<name>[A-Z]\w*)", THROWS),
     ),
     "PHP": (
         (r"(?<![>:\w$])(?:shell_exec|exec|system|passthru|popen|proc_open)\s*\(", "shell"),
@@ -202,7 +202,7 @@ _PATTERNS: Mapping[str, Patterns] = {
         (r"(?<![>:\w$])(?:unlink|rmdir)\s*\(", "deletes"),
         (r"\bcurl_(?:exec|init)\s*\(|\bfsockopen\s*\(", "network"),
         (r"\bgetenv\s*\(\s*[\"'](?P<name>\w+)", "environment"),
-        (r"\bthrow new \\?(?P<name>\w+)", THROWS),
+        (r"\bthrow new \\?(?:\w+\\)*(?P<name>\w+)", THROWS),
     ),
     "Shell": (
         (r"(?:^|[;&|]\s*)eval\s", "code"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from rlm_ci.source.uses.call_targets import base_names
 from rlm_ci.text.neutralise import clip, code, prose
 from rlm_ci.text.printable import count
 from rlm_ci.wiki.facts.note import (
@@ -20,6 +21,7 @@ from rlm_ci.wiki.facts.note import (
 )
 from rlm_ci.wiki.facts.readme import listed, sentence
 from rlm_ci.wiki.pages.layout import CONTAINERS, shown_name
+from rlm_ci.wiki.pages.module_page import first_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,12 +126,11 @@ def environment(world: PageSources) -> dict[str, Any]:
     """The variables by name with their first reading, and readings of a computed name."""
     readings = _readings(world)
     computed = readings.pop("", [])
-    names = sorted(readings)
+    variables = [_variable(name, readings[name], world) for name in sorted(readings)[:_MOST]]
     return {
-        "variables": [_variable(name, readings[name], world) for name in names[:_MOST]],
-        "variables_more": max(0, len(names) - _MOST),
-        "computed": [_link(reading, world) for reading in computed[:_COMPUTED]],
-        "computed_more": max(0, len(computed) - _COMPUTED),
+        "variables": variables,
+        "variables_more": len(readings) - len(variables),
+        **first_rows("computed", computed, _COMPUTED, lambda reading: _link(reading, world)),
     }
 
 
@@ -142,15 +143,13 @@ def settings(world: PageSources) -> dict[str, Any]:
     ]
     files = world.grouped(lambda note: note.text, CONFIG_FILE)
     rows += [_row(files[name], "a file", world) for name in sorted(files)]
-    options = world.noted(OPTION)
+
+    def option_row(option: PlacedNote) -> dict[str, Any]:
+        return _row([option], prose(option[1].detail, cell=True), world)
+
     return {
-        "settings": rows[:_SETTINGS],
-        "settings_more": max(0, len(rows) - _SETTINGS),
-        "options": [
-            _row([option], prose(option[1].detail, cell=True), world)
-            for option in options[:_OPTIONS]
-        ],
-        "options_more": max(0, len(options) - _OPTIONS),
+        **first_rows("settings", rows, _SETTINGS, lambda row: row),
+        **first_rows("options", world.noted(OPTION), _OPTIONS, option_row),
     }
 
 
@@ -188,10 +187,7 @@ def exit_codes(world: PageSources) -> dict[str, Any]:
     sites = world.grouped(lambda note: (note.detail, note.text, note.within), EXIT, CAUGHT)
     keys = [key for key in sites if key[0]]
     keys.sort(key=lambda key: (int(key[0]), sites[key][0][0].path, key))
-    return {
-        "exits": [_exit_row(sites[key], world) for key in keys[:_EXITS]],
-        "exits_more": max(0, len(keys) - _EXITS),
-    }
+    return first_rows("exits", keys, _EXITS, lambda key: _exit_row(sites[key], world))
 
 
 def _exit_row(places: Sequence[PlacedNote], world: PageSources) -> dict[str, Any]:
@@ -245,8 +241,8 @@ class ErrorCodes:
 #: Errors of the program, others, and places of one that are shown.
 _OWN, _OTHERS, _PLACES = 30, 16, 3
 _NAME = re.compile(r"\w*(?:Error|Exception|Warning|Failure)")
-#: The bases of a class of Python, and how far errors are followed from class to class.
-_BASES, _DEEP = re.compile(r"\(([^()]*)\)"), 8
+#: How far errors are followed from class to class.
+_DEEP = 8
 #: A value that a function of Go returns as its error.
 _VALUE = re.compile(r"[Ee]rr[A-Z]\w*")
 
@@ -260,16 +256,18 @@ def error_list(world: PageSources) -> dict[str, Any]:
     names = sorted(definitions, key=lambda name: (-len(raised.get(name, ())), name))
     codes = ErrorCodes(world, {name: _bases(*definitions[name]) for name in definitions})
     others = sorted(raised.keys() - definitions.keys(), key=lambda name: (-len(raised[name]), name))
-    rows = [
-        {**_error_row(*definitions[name], raised.get(name, ()), world), "ends": codes.of(name)}
-        for name in names[:_OWN]
-    ]
+
+    def row(name: str) -> dict[str, str]:
+        shown = _error_row(*definitions[name], raised.get(name, ()), world)
+        return {**shown, "ends": codes.of(name)}
+
+    errors = first_rows("errors", names, _OWN, row)
     return {
-        "errors": rows,
-        "has_ends": any(row["ends"] for row in rows),
-        "errors_more": max(0, len(names) - _OWN),
-        "other_errors": [_other(name, raised[name], world) for name in others[:_OTHERS]],
-        "other_errors_more": max(0, len(others) - _OTHERS),
+        **errors,
+        "has_ends": any(row["ends"] for row in errors["errors"]),
+        **first_rows(
+            "other_errors", others, _OTHERS, lambda name: _other(name, raised[name], world)
+        ),
         "has_messages": bool(world.noted(MESSAGE)),
     }
 
@@ -311,10 +309,9 @@ def _is_error(facts: FileFacts, number: int, errors: Collection[str]) -> bool:
 
 
 def _bases(facts: FileFacts, number: int) -> list[str]:
-    """The names of the bases of a class of Python."""
-    signature = facts.outline.symbols[number].signature
-    bases = _BASES.search(signature) if facts.outline.language == "Python" else None
-    return [_last(base.strip()) for base in bases[1].split(",")] if bases else []
+    """The last names of the classes that a class says it is made from."""
+    symbol = facts.outline.symbols[number]
+    return [_last(base) for base in base_names(symbol.signature) if symbol.kind in CONTAINERS]
 
 
 def _error_row(

@@ -12,6 +12,7 @@ from rlm_ci.recursion.corpus.eligibility import GENERATED
 from rlm_ci.report.findings import Document
 from rlm_ci.resources.loader import load_template
 from rlm_ci.runs.journal import spans
+from rlm_ci.source.test_files import subject_of
 from rlm_ci.system import files as disk
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
@@ -313,8 +314,8 @@ def _untested(layout: PageLayout, graph: ImportGraph) -> frozenset[str]:
         for file in module.files
         if file.outline.lines >= LARGE and _acts(file)
     }
-    stems = {_stem(path) for path in tests}
-    return frozenset(path for path in large - tested if _stem(path) not in stems)
+    subjects = {subject for path in tests for subject in (subject_of(path), _stem(path))}
+    return frozenset(path for path in large - tested if _stem(path) not in subjects)
 
 
 def _acts(facts: FileFacts) -> bool:
@@ -322,6 +323,5 @@ def _acts(facts: FileFacts) -> bool:
 
 
 def _stem(path: str) -> str:
-    """What a test is named after: ``test_core.py`` and ``core_test.go`` after ``core``."""
-    name = path.rpartition("/")[2].partition(".")[0].lower()
-    return name.removeprefix("test_").removesuffix("_test").strip("_")
+    """What a test of a file would be named after."""
+    return path.rpartition("/")[2].partition(".")[0].lower().strip("_")

@@ -6,6 +6,7 @@ import re
 from hashlib import sha256
 from urllib.parse import quote
 
+from rlm_ci.change.evidence import lines_in
 from rlm_ci.errors import DamagedError
 from rlm_ci.git.objects import batches
 from rlm_ci.report.findings import Location
@@ -161,14 +162,7 @@ def opened(
     return locations
 
 
-def lines_in(content: bytes) -> list[str]:
-    lines = content.decode("utf-8", "surrogateescape").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [line.rstrip("\r") for line in lines]
-
-
-def _location(cited_place: CitedPlace, oid: str, lines: list[str]) -> Location:
+def _location(cited_place: CitedPlace, oid: str, lines: Sequence[str]) -> Location:
     if not 1 <= cited_place.line_start <= cited_place.line_end <= len(lines):
         raise _damaged(cited_place.path)
     quote = None

@@ -12,7 +12,14 @@ from rlm_ci.wiki.front_page.configuration import environment, error_list, exit_c
 from rlm_ci.wiki.front_page.overview import drawn_parts, purpose_of_files
 from rlm_ci.wiki.front_page.project_commands import command_table, folder_commands
 from rlm_ci.wiki.pages.layout import ALL, api_size, architecture
-from rlm_ci.wiki.pages.module_page import documenting, entries, starts, summary, unparsed
+from rlm_ci.wiki.pages.module_page import (
+    documenting,
+    entry_row,
+    first_rows,
+    starts,
+    summary,
+    unparsed,
+)
 from rlm_ci.wiki.pages.paths import folder_of, is_aside, is_beside, is_test, title_of
 
 TYPE_CHECKING = False
@@ -63,8 +70,7 @@ def inventory(world: PageSources) -> dict[str, Any]:
         "arrows_left": drawn.arrows_left and count(drawn.arrows_left, "arrow"),
         "is_long": len(layout.modules) > _LONG,
         "modules": [_module(module, world) for module in layout.modules],
-        "entries": entries(begins[:_ENTRIES], world),
-        "entries_more": max(0, len(begins) - _ENTRIES),
+        **first_rows("entries", begins, _ENTRIES, lambda start: entry_row(start, world)),
         "packages": _packages(world),
         "declared": _declared(world),
         "is_part": world.outside is not None,

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     #: Definitions by name: the file, and the number of the symbol in it.
     Names = Mapping[str, tuple[FileFacts, int]]
     Group = TypeVar("Group")
+    Item = TypeVar("Item")
     #: A note, and its file.
     PlacedNote = tuple[FileFacts, CodeNote]
 
@@ -117,6 +118,16 @@ class PageSources(Value):
         }
 
 
+def first_rows(
+    name: str, every: Sequence[Item], limit: int, row: Callable[[Item], Any]
+) -> dict[str, Any]:
+    """The first rows of a list as a template has them; ``NAME_more`` says how many are left."""
+    return {
+        name: [row(item) for item in every[:limit]],
+        f"{name}_more": max(0, len(every) - limit),
+    }
+
+
 def chapter(module: Module, world: PageSources) -> dict[str, Any]:
     files, key, weights = module.files, module.key, world.around.weights
     lines = sum(file.outline.lines for file in files)
@@ -138,7 +149,7 @@ def chapter(module: Module, world: PageSources) -> dict[str, Any]:
             for package in world.around.packages.get(module.key, ())
             if not package.is_standard
         ),
-        "entries": entries(starts(files), world),
+        "entries": [entry_row(start, world) for start in starts(files)],
         "exports": _exports(module, world),
         "api": [
             group
@@ -359,19 +370,14 @@ def starts(files: Sequence[FileFacts]) -> list[tuple[FileFacts, EntryPoint]]:
     ]
 
 
-def entries(
-    found: Sequence[tuple[FileFacts, EntryPoint]], world: PageSources
-) -> list[dict[str, str]]:
-    return [
-        {
-            "kind": prose(entry.kind),
-            "name": code(entry.name),
-            "link": world.register.link(
-                facts.path, entry.line_start, min(entry.line_end, entry.line_start + 11)
-            ),
-        }
-        for facts, entry in found
-    ]
+def entry_row(start: tuple[FileFacts, EntryPoint], world: PageSources) -> dict[str, str]:
+    facts, entry = start
+    last = min(entry.line_end, entry.line_start + 11)
+    return {
+        "kind": prose(entry.kind),
+        "name": code(entry.name),
+        "link": world.register.link(facts.path, entry.line_start, last),
+    }
 
 
 # ── names ──
@@ -481,13 +487,13 @@ def _messages(module: Module, world: PageSources) -> dict[str, Any]:
         for note in facts.notes
         if note.kind == MESSAGE and (facts.path, note.line_end) not in shown
     ]
-    return {
-        "messages": [
-            {"text": prose(note.detail), "error": code(note.text), **world.position(facts, note)}
-            for facts, note in messages[:_MESSAGES]
-        ],
-        "messages_more": max(0, len(messages) - _MESSAGES),
-    }
+
+    def row(placed_note: PlacedNote) -> dict[str, str]:
+        facts, note = placed_note
+        words = {"text": prose(note.detail), "error": code(note.text)}
+        return words | world.position(facts, note)
+
+    return first_rows("messages", messages, _MESSAGES, row)
 
 
 def _refused(files: Sequence[FileFacts]) -> set[tuple[str, int]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from rlm_ci.change.evidence import lines_in
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.recursion.prompt_windows import LEAST, name
@@ -16,7 +17,7 @@ from rlm_ci.text.neutralise import clip
 from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.commands import is_document
-from rlm_ci.wiki.pages.citations import LineRuns, contents, lines_in, quote_hash
+from rlm_ci.wiki.pages.citations import LineRuns, contents, quote_hash
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.prose.shown_sources import mark
 from rlm_ci.wiki.update.state import FLOW, WHOLE, NamedDefinition, Prose, QuotedLines, is_apart

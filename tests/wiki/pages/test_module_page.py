@@ -43,3 +43,27 @@ def test_ten_thousand_classes_are_named_in_seconds(repo: GitRepo, tmp_path: Path
     """They took minutes when each name was searched for in each signature."""
     classes = (f"class C{number}(Root): ...\n" for number in range(10_000))
     assert named(repo, tmp_path, "".join(["class Root: ...\n", *classes]))[0] == "Root"
+
+
+@pytest.mark.parametrize(
+    ("path", "test", "is_untested"),
+    [
+        ("shop/Till.java", "shop/TillTest.java", False),
+        ("shop/till.rb", "spec/till_spec.rb", False),
+        ("shop/till.js", "tests/till.prices.test.js", False),
+        ("shop/till.js", "tests/desk.test.js", True),
+    ],
+)
+def test_a_large_file_has_no_test_where_none_is_named_after_it(
+    repo: GitRepo, tmp_path: Path, path: str, test: str, *, is_untested: bool
+) -> None:
+    head, act, end = {
+        "java": ("public class Till {\n", "  public int a{}() {{\n    return 1;\n  }}\n", "}\n"),
+        "rb": ("", "def a{}\n  1\nend\n", ""),
+        "js": ("", "export function a{}() {{\n  return 1\n}}\n", ""),
+    }[path.rpartition(".")[2]]
+    text = head + "".join(map(act.format, range(120))) + end
+    # Without an import by any test nothing is said.
+    others = {"tests/other.test.js": "import './other.js'\n", "tests/other.js": "a = 1\n"}
+    pages = pages_of(repo, tmp_path, {path: text, test: "", **others})
+    assert ("Large files that no test imports" in pages["facts.md"]) is is_untested
