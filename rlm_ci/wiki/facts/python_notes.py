@@ -248,7 +248,8 @@ class _Reader:
         name = f"{within}.{node.name}" if within else node.name
         dunder = node.name.startswith("__") and node.name.endswith("__")
         if public and (dunder or not node.name.startswith("_")):
-            if any(self._dotted(decorator) in _ABSTRACT for decorator in node.decorator_list):
+            is_abstract = any(self._dotted(name) in _ABSTRACT for name in node.decorator_list)
+            if is_abstract or (within and _is_left(node)):
                 self._note("abstract", node, within, name, end=node.lineno)
             self._choices(node, name)
             for statement in node.body:
@@ -411,6 +412,14 @@ class _Reader:
 def _raised(node: ast.Raise) -> str:
     """The name of what is raised, without its module; "" where it is no name."""
     return name_of(node.exc.func if isinstance(node.exc, ast.Call) else node.exc)
+
+
+def _is_left(node: Definition) -> bool:
+    """Whether a method says nothing but that it is left to subclasses."""
+    last = node.body[-1]
+    is_documented = isinstance(node.body[0], ast.Expr)
+    is_lone = len(node.body) == 1 + is_documented and isinstance(last, ast.Raise)
+    return is_lone and isinstance(last, ast.Raise) and _raised(last) == "NotImplementedError"
 
 
 def _raises(body: list[ast.stmt]) -> bool:

@@ -15,9 +15,10 @@ from rlm_ci.wiki.facts.call_flows import FUNCTION, TOP
 from rlm_ci.wiki.facts.commands import TEXTS
 from rlm_ci.wiki.facts.note import Statement
 from rlm_ci.wiki.facts.readme import is_readme, listed, sentence
+from rlm_ci.wiki.front_page.additions import additions
 from rlm_ci.wiki.front_page.configuration import brief
 from rlm_ci.wiki.front_page.project_commands import agreed_commands
-from rlm_ci.wiki.front_page.registries import example_tests, registries, routes
+from rlm_ci.wiki.front_page.routes import example_tests, routes
 from rlm_ci.wiki.pages.flow_page import flow_names, when
 from rlm_ci.wiki.pages.layout import shown_name
 from rlm_ci.wiki.pages.module_page import (
@@ -368,7 +369,7 @@ def overview(world: PageSources) -> dict[str, Any]:
         "parts_others": others,
         "tasks": routes(world),
         "configuration": brief(world),
-        "registries": registries(world),
+        "additions": additions(world),
         "docs": own_docs(world),
         "unparsed": unparsed(world.program),
         "is_part": world.outside is not None,

@@ -37,13 +37,15 @@ _CONSTANT = re.compile(r"EX(?:IT)?_[A-Z0-9_]+|[A-Z0-9_]+_EXIT(?:_CODE)?")
 _ENUM = re.compile(r"\w*Exit(?:Code|Status)(?:s|es)?")
 _ATTRIBUTES = frozenset(("exit_code", "exit_status", "EXIT_CODE"))
 _ENDS = frozenset(("exit", "_exit"))
+#: What has a method that ends the process: modules of the system, contexts and parsers of options.
+_HAS_ENDS = frozenset(("app", "context", "ctx", "os", "parser", "sys"))
 #: Functions that say what went wrong.
 _SAYS = re.compile(r"\w*error|\w*fail|die|abort|fatal")
 
 
 def python_failures(tree: ast.Module) -> list[CodeNote]:
     """The messages and exit codes of a file of Python."""
-    reader = _PythonFailures()
+    reader = _PythonFailures(tree)
     with suppress(RecursionError):
         reader.statements(tree.body, "", ())
         reader.variables(tree)
@@ -51,8 +53,16 @@ def python_failures(tree: ast.Module) -> list[CodeNote]:
 
 
 class _PythonFailures:
-    def __init__(self) -> None:
+    def __init__(self, tree: ast.Module) -> None:
         self.notes: list[CodeNote] = []
+        #: The numbers that names at the top of the file stand for.
+        self._numbers = {
+            target.id: code
+            for node in tree.body
+            if isinstance(node, ast.Assign) and (code := _number(node.value))
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
         #: Functions, by their names, that end the process with a variable of theirs.
         self._computed: dict[str, str] = {}
         #: The condition next around the statements that are read; None for none, and an ``else``.
@@ -201,7 +211,9 @@ class _PythonFailures:
             code: str | None = "1"  # a text is printed, and is a failure
         else:
             code = _number(args[0]) if args else "0"
-        if args and isinstance(args[0], ast.Name) and within:
+        if args and isinstance(args[0], ast.Name) and args[0].id in self._numbers:
+            code = self._numbers[args[0].id]
+        elif args and isinstance(args[0], ast.Name) and within:
             self._computed.setdefault(within.rpartition(".")[2], args[0].id)
         for name in caught:
             self._note(CAUGHT, node, within, name, code or "")
@@ -233,7 +245,7 @@ def _ends(called: ast.expr) -> bool:
         isinstance(called, ast.Attribute)
         and called.attr in _ENDS
         and isinstance(called.value, ast.Name)
-        and called.value.id in ("sys", "os")
+        and called.value.id in _HAS_ENDS
     )
 
 
@@ -292,6 +304,22 @@ _NAMED = (
 _IOTA = (
     r"\bconst \(\s*\w*[eE]xit\w*\s*(?:\w+\s*)?=\s*iota\n(?P<rest>(?:[ \t]*\w*[eE]xit\w*[ \t]*\n)+)"
 )
+#: Codes that an enumeration numbers, and one of them.
+_NUMBERED = r"\benum\s+(?P<name>\w*Exit(?:Code|Status)\w*)[^{};]{0,80}\{(?P<rows>[^{}]{1,4000})\}"
+_NUMBER = re.compile(r"(?m)^[ \t]*(?:case\s+)?(\w+)\s*=\s*(\d{1,3})\b")
+#: What catches errors, and ends the process with a code before anything else is caught.
+_CATCHES: Mapping[str, str] = {
+    "Ruby": r"\brescue\s+(?P<errors>[A-Z][\w:]*(?:\s*,\s*[A-Z][\w:]*)*)(?:\s*=>\s*\w+)?[ \t]*\n"
+    r"(?:(?![ \t]*(?:rescue|if|unless|case|end|ensure|else)\b)[^\n]*\n){0,8}?"
+    r"[ \t]*(?P<end>(?:Kernel\.)?(?:exit!?|halt)[ (]\s*(?P<code>\d{1,3}))\b"
+    r"(?![ \t]*(?:if|unless)\b)",
+    **dict.fromkeys(
+        ("Java", "C#", "PHP"),
+        r"\bcatch\s*\(\s*(?:final\s+)?(?P<errors>\\?[A-Z][\w.\\]*(?:\s*\|\s*\\?[A-Z][\w.\\]*)*)"
+        r"\s*\$?\w*\s*\)\s*\{[^{}]{0,800}?"
+        r"(?P<end>\b(?:System\.exit|Environment\.Exit|exit)\(\s*(?P<code>\d{1,3})\s*\))",
+    ),
+}
 _WORDS = {"SUCCESS": "0", "FAILURE": "1"}
 #: What ends the process with a code.
 _CALLS: Mapping[str, str] = {
@@ -324,7 +352,16 @@ def other_failures(language: str, source: bytes) -> list[CodeNote]:
             last = min(line + match[0].count("\n"), line + LONGEST - 1)
             name = match["name"] or match["word"]
             notes.append(CodeNote(MESSAGE, line, last, "", name, message))
+    caught: set[int] = set()
+    for match, line in code.program(_CATCHES.get(language, "")):
+        at = line + match.string.count("\n", match.start(), match.start("end"))
+        caught.add(at)
+        for name in re.split(r"\s*[,|]\s*", match["errors"]):
+            error = re.split(r"::|[.\\]", name)[-1]
+            notes.append(CodeNote(CAUGHT, at, at, "", error, match["code"]))
     for match, line in code.program(_CALLS.get(language, "")):
+        if line in caught:
+            continue
         written = folded(match[0].strip(";&|{ \n"), _CODE)
         groups = match.groupdict()
         ends = groups.get("code") or groups.get("digits")
@@ -337,6 +374,10 @@ def other_failures(language: str, source: bytes) -> list[CodeNote]:
             CodeNote(EXIT, first + number, first + number, "", name, str(number))
             for number, name in enumerate(names)
         ]
+    for match, line in code.program(_NUMBERED):
+        for row in _NUMBER.finditer(match["rows"]):
+            at = line + match[0].count("\n", 0, match.start("rows") - match.start() + row.start(1))
+            notes.append(CodeNote(EXIT, at, at, "", f"{match['name']}.{row[1]}", row[2]))
     for match, line in code.program(_NAMED):
         name, ends = match["name"] or match["constant"], match["code"] or match["value"]
         notes.append(CodeNote(EXIT, line, line, "", name, ends))

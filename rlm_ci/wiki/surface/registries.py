@@ -15,10 +15,10 @@ from rlm_ci.wiki.facts.note import REGISTRY, CodeNote, ProgramText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-#: Members from which on a list is one that is added to, and members that are kept.
-_FEW, _MEMBERS = 3, 200
+#: Members from which on a list, or a choice by a text, is one that is added to; those kept.
+_FEW, _PAIR, _MEMBERS = 3, 2, 200
 #: Decorators that register what they decorate, by their last name.
 _REGISTERS = re.compile(
     r"(?:\w+_)?(?:command|group|hook|hookimpl|plugin|register|register_\w+|route|rule|subcommand|task)"
@@ -26,6 +26,11 @@ _REGISTERS = re.compile(
 _ADDS = re.compile(r"add(?:_\w+)?|register(?:_\w+)?|include_\w+")
 #: A macro that registers what is its only argument: a path of Rust.
 _MACRO = r"\b(?P<name>(?:\w+_)?register(?:_\w+)?)!\s*[({]\s*(?P<member>[A-Za-z_][\w:]*)\s*[)}]"
+#: A type of Rust that has a trait.
+_IMPL = (
+    r"(?m)^[ \t]*(?:unsafe )?impl\b(?:<[^{}()]{0,200}?>)?\s+(?:\w+::)*(?P<trait>[A-Z]\w*)"
+    r"(?:<[^{};()]{0,200}?>)?\s+for\s+(?P<type>[A-Z]\w*)\b"
+)
 #: What gives a name at the top of a script a value, with names alone in it.
 _SCRIPT_LIST = (
     r"(?m)^(?:(?:export\s+)?const\s+(?P<name>[A-Za-z_$][\w$]*)(?:\s*:[^=\n]{1,120})?\s*=|"
@@ -37,8 +42,11 @@ _GO_LIST = (
     r"\b(?P<name>(?!var\b)[A-Za-z_]\w*)(?:[ \t]+(?:map\[[\w.]+\]|\[\])[\w.*]{1,80})?\s*:?=\s*"
     r"(?:map\[[\w.]+\]|\[\])(?P<type>\*?[\w.]+|func\([^\n{}]{0,200})\{(?P<array>[^{}]{1,8000})\}"
 )
-#: A case of Go that returns what a function makes; lines between two of them.
-_CASE = r"\bcase \"[^\"\n]+\"(?:,\s*\"[^\"\n]+\")*:\s*return (?P<member>(?:\w+\.)?New\w+)\("
+#: A case of Go that returns what a function makes, or a value of a type; lines between two of them.
+_CASE = (
+    r"\bcase (?:\"[^\"\n]+\"|[\w.]+)(?:,\s*(?:\"[^\"\n]+\"|[\w.]+))*:\s*"
+    r"return (?:(?P<member>(?:\w+\.)?New\w+)\(|&?(?P<literal>(?:\w+\.)?[A-Za-z]\w*)\{)"
+)
 _APART = 4
 #: An arm of Rust that chooses a variant, or makes a value, for a text.
 _ARM = (
@@ -88,9 +96,7 @@ def python_registries(module: ast.Module) -> list[CodeNote]:
     """The lists and tables of a file of Python whose members are modules, classes or functions."""
     taken: set[str] | None = None
     notes = [*_decorated(module), *_added(module)]
-    for node in module.body:
-        if not isinstance(node, ast.Assign | ast.AnnAssign):
-            continue
+    for node, prefix in _assigned(module):
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         value = node.value
         parts: list[ast.expr] = []
@@ -100,14 +106,26 @@ def python_registries(module: ast.Module) -> list[CodeNote]:
             parts = value.values
         elif isinstance(value, ast.List | ast.Tuple | ast.Set):
             parts = value.elts
-        names = [_member(part) for part in parts]
+        names = [_member(part) if not prefix else dotted(part) for part in parts]
         if not isinstance(target, ast.Name) or len(names) < _FEW or not all(names):
             continue
         if taken is None:  # few files have such a list
             taken = _bound(module)
         if all(name.partition(".")[0] in taken or is_class(name) for name in names):
-            notes += _note(target.id, names, node.lineno, node.end_lineno or node.lineno)
+            notes += _note(
+                f"{prefix}{target.id}", names, node.lineno, node.end_lineno or node.lineno
+            )
     return notes
+
+
+def _assigned(module: ast.Module) -> Iterator[tuple[ast.Assign | ast.AnnAssign, str]]:
+    """What gives names values at the top of a file or class, and what stands before the name."""
+    for node in module.body:
+        inner = node.body if isinstance(node, ast.ClassDef) else [node]
+        prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+        for statement in inner:
+            if isinstance(statement, ast.Assign | ast.AnnAssign):
+                yield statement, prefix
 
 
 def _member(part: ast.expr) -> str:
@@ -177,7 +195,11 @@ def other_registries(language: str, source: bytes) -> list[CodeNote]:
     if language == "Rust":
         macros = code.program(_MACRO if "register" in text else "")
         notes += _by_name((f"{match['name']}!", match["member"], line) for match, line in macros)
-        notes += _runs(code, _ARM, "match") if "match" in text else []
+        notes += _runs(code, _ARM, "match", few=_PAIR) if "match" in text else []
+        notes += [
+            CodeNote(REGISTRY, line, line, "", f"impl {match['trait']}", match["type"])
+            for match, line in code.program(_IMPL)
+        ]
         for subcommands in _SUBCOMMANDS.finditer(text):
             line = text.count("\n", 0, subcommands.start()) + 1
             names = [
@@ -190,7 +212,7 @@ def other_registries(language: str, source: bytes) -> list[CodeNote]:
             notes += _note(f"{match['name']}!", rows, line, line + match[0].count("\n"))
     elif language == "Go":
         notes += _listed(code, _GO_LIST)
-        notes += _runs(code, _CASE, "switch") if "switch" in text else []
+        notes += _runs(code, _CASE, "switch", few=_PAIR) if "switch" in text else []
     elif language in _SCRIPTS:
         notes += _listed(code, _SCRIPT_LIST)
     if language in (*_SCRIPTS, "C#", "Java", "PHP", "Rust"):
@@ -224,7 +246,7 @@ def _listed(code: ProgramText, pattern: str) -> list[CodeNote]:
             continue  # what a module gives, under the names that it has
         if len(names) == len(entries):
             kind = (groups.get("type") or "").lstrip("*")
-            name = groups["name"] or "export default"
+            name = groups["name"] or "the default export"
             shown = f"{name}: {kind}" if kind and not kind.startswith("func") else name
             notes += _note(shown, names, line, line + match[0].count("\n"))
     return notes
@@ -242,26 +264,31 @@ def _by_name(rows: Iterable[tuple[str, str, int]]) -> list[CodeNote]:
     ]
 
 
-def _runs(code: ProgramText, pattern: str, name: str, apart: int = _APART) -> list[CodeNote]:
+def _runs(
+    code: ProgramText, pattern: str, name: str, apart: int = _APART, few: int = _FEW
+) -> list[CodeNote]:
     """Arms or calls near each other, as one list; ``name`` is "" for that of the call."""
     notes: list[CodeNote] = []
     group: list[tuple[str, str, int]] = []
-    rows = [
-        (name or match["name"], match["member"].removesuffix("::new"), line)
-        for match, line in code.program(pattern)
-    ]
+    rows = []
+    for match, line in code.program(pattern):
+        groups = match.groupdict()
+        member = groups["member"] or groups["literal"]
+        rows.append((name or groups["name"], member.removesuffix("::new"), line))
     for row in [*rows, ("", "", 0)]:
         if group and (row[0] != group[-1][0] or row[2] - group[-1][2] > apart):
             last = group[-1][2] + (name == "switch")
             text = group[0][0] if name else f"{group[0][0]}(…)"
-            notes += _note(text, [member for _, member, _ in group], group[0][2], last)
+            notes += _note(text, [member for _, member, _ in group], group[0][2], last, few)
             group = []
         group.append(row)
     return notes
 
 
-def _note(name: str, members: Iterable[str], first: int, last: int) -> list[CodeNote]:
+def _note(
+    name: str, members: Iterable[str], first: int, last: int, few: int = _FEW
+) -> list[CodeNote]:
     names = list(dict.fromkeys(members))
-    if not _FEW <= len(names) <= _MEMBERS:
+    if not few <= len(names) <= _MEMBERS:
         return []
     return [CodeNote(REGISTRY, first, last, "", name, ", ".join(names))]

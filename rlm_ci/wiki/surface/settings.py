@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 #: Characters of a help and of a name; keys of a table, and how few make none.
-_HELP, _NAME, _KEYS, _FEW = 160, 80, 80, 3
+_HELP, _NAME, _KEYS, _FEW, _PAIR = 160, 80, 80, 3, 2
 _FILE = (
     r"(?!path/to/)(?:[\w.~-]+/){0,6}(?:\.[\w-]*(?:rc|ignore|env)|\.[\w-]+config|\.env\.\w+"
     r"|\.?[\w-][\w.-]*\.(?:toml|ini|cfg|conf|ya?ml|properties)|\.[\w-]+\.(?:json|[cm]?js|py)"
@@ -43,6 +43,10 @@ _FILE = (
 )
 _IS_FILE = re.compile(_FILE)
 _DEFAULTS = re.compile(r"(?i)\w*(?:default|config|setting|option)\w*")
+#: The name of a class that a configuration is read into.
+_MODEL = re.compile(r"(?i)\w*(?:defaults|config|settings|options)\w*")
+#: What puts dashes before the name of an option, so that a call of ``option`` has it without them.
+_DASHES = re.compile(rb"[\"']--[\"']\s*\+|\bf[\"']--\{")
 #: A text that may be such a name: only then all expressions are looked at.
 _MAYBE_FILE = re.compile(
     rb"[\w-](?:rc|ignore|env|config|\.(?:toml|ini|cfg|conf|ya?ml|properties|json|env\.\w+))[\"']"
@@ -60,7 +64,7 @@ _MODELS = frozenset(("BaseModel", "BaseSettings", "TypedDict", "dataclass", "def
 
 def python_settings(tree: ast.Module, source: bytes) -> list[CodeNote]:
     """The options, tables of defaults and files of a file of Python."""
-    reader = _PythonSettings()
+    reader = _PythonSettings(puts_dashes=_DASHES.search(source) is not None)
     with suppress(RecursionError):
         reader.statements(tree.body, "")
         if _MAYBE_FILE.search(source):
@@ -69,8 +73,9 @@ def python_settings(tree: ast.Module, source: bytes) -> list[CodeNote]:
 
 
 class _PythonSettings:
-    def __init__(self) -> None:
+    def __init__(self, *, puts_dashes: bool) -> None:
         self.notes: list[CodeNote] = []
+        self._puts_dashes = puts_dashes
 
     def statements(self, body: list[ast.stmt], within: str) -> None:
         """The options and tables of these statements, and of all below them."""
@@ -89,6 +94,9 @@ class _PythonSettings:
                 self._table(node, within)
             elif isinstance(node, ast.Expr):
                 self._option(node.value, within)
+            elif isinstance(node, ast.Return):
+                for part in getattr(node.value, "elts", [node.value]):
+                    self._option(part, within)
             else:
                 for inner_body in blocks(node):
                     self.statements(inner_body, within)
@@ -121,6 +129,9 @@ class _PythonSettings:
         if not isinstance(node, ast.Call) or (callee(node) not in _OPTIONS and not name):
             return
         flags = [flag for flag in map(text_of, node.args) if re.fullmatch(r"-\S+", flag)]
+        if not flags and node.args and not name and self._puts_dashes:
+            words = getattr(node.args[0], "elts", node.args[:1])
+            name = text_of(words[-1]) if words else ""
         if not flags and name:
             flags = [f"--{name.strip('_').replace('_', '-')}"]
         if flags:
@@ -151,7 +162,7 @@ class _PythonSettings:
         """The keys of a configuration that is read into a class."""
         bases = {name_of(base) for base in node.bases}
         bases |= {last_name(decorator) for decorator in node.decorator_list}
-        if not bases & _MODELS or not (_DEFAULTS.fullmatch(node.name) or "BaseSettings" in bases):
+        if not bases & _MODELS or not (_MODEL.fullmatch(node.name) or "BaseSettings" in bases):
             return
         keys = [
             statement.target.id
@@ -170,9 +181,14 @@ class _PythonSettings:
         if isinstance(value, ast.Call) and len(value.args) == 1:
             value = value.args[0]
         name = getattr(target, "id", "")
-        if not isinstance(value, ast.Dict) or not _DEFAULTS.fullmatch(name):
+        if not _DEFAULTS.fullmatch(name):
             return
-        keys = [key for item in value.keys if item is not None and (key := text_of(item))]
+        if isinstance(value, ast.Dict):
+            items = [item for item in value.keys if item is not None]
+        else:  # pairs
+            rows = getattr(value, "elts", ())
+            items = [row.elts[0] for row in rows if len(getattr(row, "elts", ())) == _PAIR]
+        keys = [key for item in items if (key := text_of(item))]
         keys = [key for key in keys if re.fullmatch(r"[A-Za-z_][\w.-]*", key)][:_KEYS]
         if len(keys) >= _FEW:
             self.notes.append(_note(SETTINGS, node.lineno, within, name, ", ".join(keys)))
@@ -222,9 +238,12 @@ _DECLARED: Mapping[str, str] = {
     r"(?=\s*(?://|\n|$)))?"
     r"|Flag\{\s*Name:\s*\"(?P<word>[\w-]+)[^{}]{0,400}?\bUsage:\s*\"(?P<words>[^\"\n]{1,200})\"",
     "Rust": r"#\[(?:arg|clap)\((?P<clap>[^\]]{0,600}?)\)\]"
-    r"(?:\s*#\[[^\]]*\])*\s*(?:pub(?:\([^)]*\))?\s+)?(?P<field>(?:r#)?\w+)\s*:"
+    r"(?:\s*(?:#\[[^\]]*\]|///[^\n]*))*\s*(?:pub(?:\([^)]*\))?\s+)?(?P<field>(?:r#)?\w+)\s*:"
+    r"|\barg!\([^()\"]{0,80}--(?P<written>[\w-]+)[^()\"]{0,80}(?:\"(?P<meant>[^\"]{1,300})\")?"
     r"|\bArg::(?:new|with_name)\((?P<chain>(?:(?!\bArg::)[\s\S]){0,900})",
-    "Ruby": rf"\b(?:opts?|parser)\.on\(\s*{_HELD}",
+    "Ruby": r"\b(?:opts?|parser)\.on(?:_tail|_head)?\(\s*"
+    r"(?P<flags>[\"']--?[^\"'\n]{1,60}[\"'](?:,\s*[\"']--?[^\"'\n]{1,60}[\"'])*)"
+    r"(?:,\s*[A-Z]\w*)?(?:\s*,\s*(?P<sign>[\"'])(?P<meant>(?:(?!(?P=sign))[^\n]){0,200}))?",
     "Java": r"@(?:Option|Parameter)\("
     r"(?P<annotation>(?:[^()\"]|\"(?:[^\"\\\n]|\\.)*\"|\([^()]*\)){1,900})\)",
 }
@@ -236,7 +255,7 @@ _GO_VALUE = re.compile(
     r",\s*(?:(?P<value>(?!\"\"|0,)(?:\"[^\"\n]{1,60}\"|-?\d[\w.]*|true))|[^\"\n,]*|\"\")"
     r",\s*(?:\"(?P<help>[^\"\n]{4,200})\"\s*\+)?"
 )
-_CHAINED = re.compile(r"\.(long|help|env)\(\s*\"((?:[^\"\\]|\\.|\\\n)*)\"")
+_CHAINED = re.compile(r"\.(long|help|env|default_value)\(\s*\"((?:[^\"\\]|\\.|\\\n)*)\"")
 _NAMES = re.compile(r"\bnames?\s*=\s*(\{[^{}]*\}|\"[^\"]*\")")
 _MEANT = re.compile(
     r"\b(?:description|usage|descriptionKey)\s*=\s*(?:\{\s*)?\"((?:[^\"\\]|\\.)*)\""
@@ -276,10 +295,11 @@ def other_settings(language: str, source: bytes) -> list[CodeNote]:
     if language not in _DECLARED:
         return []
     code = ProgramText(language, source)
+    declared = _DECLARED[language]
+    if "yargs" in code.text:
+        declared = declared.replace(r"\bdescribe:", r"\bdesc(?:ribe|ription)?:")
     notes = [
-        note
-        for match, line in code.program(_DECLARED[language])
-        for note in _declared(match, line, code.text)
+        note for match, line in code.program(declared) for note in _declared(match, line, code.text)
     ]
     structs = list(code.matches(_STRUCTS.get(language, ("", ""))[0]))
     within = " ".join(match["body"] for match, _ in structs if _CONFIG.search(match["name"]))
@@ -303,30 +323,15 @@ def other_settings(language: str, source: bytes) -> list[CodeNote]:
 def _declared(match: re.Match[str], line: int, text: str) -> Iterator[CodeNote]:
     """The option that a match declares, and the variable that stands for it."""
     groups = match.groupdict()
-    if groups.get("text"):
-        name, hint = groups["text"], groups.get("help") or ""
-        if groups.get("set"):
-            is_short = groups["set"] == "flag" and not _PFLAG.search(text)
-            name = f"{'-' if is_short else '--'}{name}"
-            start = match.end("text") + 1
-            letter = _LETTER.match(match.string, start) if "P(" in match[0] else None
-            behind = _GO_VALUE.match(match.string, letter.end() if letter else start)
-            value, begins = behind.group("value", "help") if behind else ("", "")
-            value = "" if value is None or "Func(" in match[0] else value.strip('"')
-            hint = hint or (begins or "").replace("\\n", " ")
-            hint = hint or _constant(text, groups.get("constant") or "")
-            yield _note(OPTION, line, "", name, _described(hint, value))
-            return
-        yield _note(OPTION, line, "", name, folded(hint, _HELP))
+    if groups.get("flags"):
+        name = ", ".join(re.findall(r"[\"']([^\"']+)[\"']", groups["flags"]))
+        yield _note(OPTION, line, "", folded(name, _NAME), folded(groups["meant"] or "", _HELP))
+    elif groups.get("set"):
+        yield _go_flag(match, line, text)
+    elif groups.get("text"):
+        yield _note(OPTION, line, "", groups["text"], folded(groups.get("help") or "", _HELP))
     elif groups.get("word") or groups.get("key") or groups.get("yargs"):
         yield _worded(match, line)
-    elif groups.get("chain"):
-        calls = dict(reversed(_CHAINED.findall(groups["chain"])))
-        if "long" in calls:
-            hint = re.sub(r"\\\s*\n\s*", "", calls.get("help", ""))
-            yield _note(OPTION, line, "", f"--{calls['long']}", folded(hint, _HELP))
-        if "env" in calls:
-            yield _note("environment", line, "", "Arg.env", calls["env"])
     elif groups.get("annotation"):
         names, hint = _NAMES.search(groups["annotation"]), _MEANT.search(groups["annotation"])
         flags = [
@@ -335,26 +340,56 @@ def _declared(match: re.Match[str], line: int, text: str) -> Iterator[CodeNote]:
             if flag[0] == "-"
         ]
         if flags:
-            yield _note(
-                OPTION,
-                line,
-                "",
-                folded(", ".join(flags), _NAME),
-                folded(hint[1] if hint else "", _HELP),
-            )
+            meaning = folded(hint[1] if hint else "", _HELP)
+            yield _note(OPTION, line, "", folded(", ".join(flags), _NAME), meaning)
+    else:
+        yield from _of_clap(match, line, text)
+
+
+def _go_flag(match: re.Match[str], line: int, text: str) -> CodeNote:
+    """A flag of Go, with its help and its default as far as they are written there."""
+    groups = match.groupdict()
+    is_short = groups["set"] == "flag" and not _PFLAG.search(text)
+    start = match.end("text") + 1
+    letter = _LETTER.match(match.string, start) if "P(" in match[0] else None
+    behind = _GO_VALUE.match(match.string, letter.end() if letter else start)
+    value, begins = behind.group("value", "help") if behind else ("", "")
+    value = "" if value is None or "Func(" in match[0] else value.strip('"')
+    hint = groups["help"] or (begins or "").replace("\\n", " ")
+    hint = hint or _constant(text, groups["constant"] or "")
+    name = f"{'-' if is_short else '--'}{groups['text']}"
+    return _note(OPTION, line, "", name, _described(hint, value))
+
+
+def _of_clap(match: re.Match[str], line: int, text: str) -> Iterator[CodeNote]:
+    """An option of clap: a field with an attribute, a chain of calls, or a macro."""
+    groups = match.groupdict()
+    if groups.get("written"):
+        help_text = (groups["meant"] or "").replace("\\n", " ")
+        yield _note(OPTION, line, "", f"--{groups['written']}", folded(help_text, _HELP))
+    elif groups.get("chain"):
+        calls = dict(reversed(_CHAINED.findall(groups["chain"])))
+        if "long" in calls:
+            hint = re.sub(r"\\\s*\n\s*", "", calls.get("help", "")).replace("\\n", " ")
+            value = calls.get("default_value", "")
+            yield _note(OPTION, line, "", f"--{calls['long']}", _described(hint, value))
+        if "env" in calls:
+            yield _note("environment", line, "", "Arg.env", calls["env"])
     elif groups.get("clap"):
         written, field = groups["clap"], groups["field"].removeprefix("r#")
-        long, hint, default = _LONG.search(written), _TOLD.search(written), _DEFAULT.search(written)
+        long, help_match, default = (
+            _LONG.search(written),
+            _TOLD.search(written),
+            _DEFAULT.search(written),
+        )
+        value = (default[1] or default[2]) if default else ""
         if long:
             name = f"--{long['name'] or field.replace('_', '-')}"
-            help_text = hint["help"] if hint else _documented(text, line)
-            value = (default[1] or default[2]) if default else ""
+            help_text = help_match["help"] if help_match else _documented(text, match, line)
             yield _note(OPTION, line, "", name, _described(help_text, value))
         env = _ENV.search(written)
         if env:
-            read = f"option {field}, env" + (
-                f", default {default[1] or default[2]}" if default else ""
-            )
+            read = f"option {field}, env" + (f", default {value}" if default else "")
             yield _note("environment", line, "", folded(read, _NAME), env[1] or field.upper())
 
 
@@ -382,8 +417,11 @@ def _constant(text: str, name: str) -> str:
     return (match[1] or match[2].strip().partition("\n")[0]) if match else ""
 
 
-def _documented(text: str, line: int) -> str:
-    """The first paragraph of the comment above an attribute of Rust."""
+def _documented(text: str, match: re.Match[str], line: int) -> str:
+    """The first paragraph of the comment above an attribute of Rust, or below it."""
+    below = re.findall(r"(?m)^\s*///(.*)$", match[0])
+    if below:
+        return " ".join("\n".join(map(str.strip, below)).partition("\n\n")[0].split())
     rows = text.split("\n")
     at = line - 1
     while at and rows[at - 1].strip().startswith("#["):

@@ -71,6 +71,7 @@ def test_python_is_read_for_what_it_demands_and_dares() -> None:
         ("threads", 21, "threading.Thread(target=run)", ""),
         ("deletes", 22, 'os.remove("x")', ""),
         ("swallows", 26, "except:", ""),
+        ("abstract", 31, "Shape.area", ""),
         ("message", 36, "ValueError", "nobody is told"),
         ("throws", 36, 'raise ValueError("nobody is told")', "ValueError"),
     ]

@@ -201,6 +201,73 @@ struct Opts {
 """
 
 
+#: A function of the project's own puts the dashes; defaults are pairs; a class is none of a file.
+WRAPPED = """\
+config_defaults = (("workers", 1), ("max_delay", 10.0), ("logfile", None))
+
+
+class RuleOption(BaseModel):
+    name: str
+
+
+def option(name, **words):
+    return ("-" + name[0], "--" + name, words)
+
+
+class Parser:
+    def made(self):
+        return (
+            option("max_delay", help="How long (default=10)."),
+            option(("k", "worker-type"), dest="kind"),
+        )
+
+    def one(self):
+        return option("size", default=3)
+"""
+COMMENTED = """\
+#[derive(Parser)]
+struct Opts {
+    #[arg(long)]
+    /// Where to
+    /// listen.
+    ///
+    /// More.
+    port: u16,
+    #[arg(long)]
+    #[allow(unused)]
+    /// Said below.
+    pub open: bool,
+}
+
+fn more(app: Command) -> Command {
+    app.arg(arg!(-o --open "Opens it\\nat once"))
+        .arg(arg!(--"odd"))
+        .arg(arg!(--quiet))
+        .arg(Arg::new("port").long("port").default_value("3000").help("Where to\\nlisten"))
+}
+"""
+OPTPARSE = """\
+def f(opts)
+  opts.on_tail('-h', '--help', "Show it's there") { }
+  opts.on('-s', '--sign [hook]', String) { }
+  opts.on('--diff [ref]', 'Compare "all"') { }
+end
+"""
+YARGS = """\
+import yargs from "yargs";
+const cli = yargs(args).options({
+  color: { alias: "c", default: true, description: "in colour" },
+  "the-size": {
+    alias: "s",
+    description:
+      "how large",
+    type: "string",
+  },
+  tall: { desc: 'high' },
+});
+"""
+
+
 @pytest.mark.parametrize(
     ("path", "text", "found"),
     [
@@ -292,6 +359,30 @@ struct Opts {
         ("Shop.java", PICOCLI, [
             ("option", 2, "Shop", "-p, --port", "where to listen (or not)"),
         ]),
+        ("shop/wrapped.py", WRAPPED, [
+            ("settings", 1, "", "config_defaults", "workers, max_delay, logfile"),
+            ("option", 15, "Parser.made", "--max-delay", "How long (default=10)."),
+            ("option", 16, "Parser.made", "--worker-type", ""),
+            ("option", 20, "Parser.one", "--size", "(default 3)"),
+        ]),
+        ("src/commented.rs", COMMENTED, [
+            ("option", 3, "Opts", "--port", "Where to listen."),
+            ("option", 9, "Opts", "--open", "Said below."),
+            ("option", 16, "more", "--open", "Opens it at once"),
+            ("option", 18, "more", "--quiet", ""),
+            ("option", 19, "more", "--port", "Where to listen (default 3000)"),
+        ]),
+        ("opts.rb", OPTPARSE, [
+            ("option", 2, "f", "-h, --help", "Show it's there"),
+            ("option", 3, "f", "-s, --sign [hook]", ""),
+            ("option", 4, "f", "--diff [ref]", 'Compare "all"'),
+        ]),
+        ("yargs.ts", YARGS, [
+            ("option", 3, "", "--color", "in colour"),
+            ("option", 4, "", "--the-size", "how large"),
+            ("option", 10, "", "--tall", "high"),
+        ]),
+        ("plain.ts", YARGS.replace("yargs", "other"), []),
         ("tests/test_cli.py", PYTHON, []),
         ("README.md", PYTHON, []),
     ],

@@ -111,6 +111,48 @@ def main(strict):
 """
 
 
+RESCUED = """\
+def f
+  g
+rescue Shop::Errors::Changed => e
+  puts e
+  exit 78 # said
+rescue Lost,
+       Shop::Gone
+  exit 64
+rescue Odd => e
+  exit 3 if true
+end
+"""
+NAMED = """\
+import click
+
+LOST_CODE = 254
+FINE = 0
+
+
+@click.pass_context
+def handle(ctx, exc):
+    if isinstance(exc, Lost):
+        ctx.exit(LOST_CODE)
+    elif done:
+        parser.exit(FINE)
+    try:
+        go()
+    except Gone:
+        sys.exit(LOST_CODE)
+    other.exit(LOST_CODE)
+"""
+
+
+def test_a_code_that_a_name_stands_for_is_read() -> None:
+    assert failures("shop/cli.py", NAMED) == [
+        ("exit", 10, "handle", "ctx.exit(LOST_CODE) if isinstance(exc, Lost)", "254"),
+        ("exit", 12, "handle", "parser.exit(FINE) if done", "0"),
+        ("caught", 16, "handle", "Gone", "254"),
+    ]
+
+
 def failures(path: str, text: str) -> list[tuple[str, int, str, str, str]]:
     kinds = ("message", "exit", "caught", "code of")
     return [
@@ -193,6 +235,30 @@ def test_python_is_read_for_its_messages_and_exit_codes() -> None:
         ]),
         ("a.c", "#define EXIT_USAGE 64\nenum { EXIT_LOST = 65 };\nint f(void) { exit(3); }\n", [
             ("exit", 2, "", "EXIT_LOST", "65"), ("exit", 3, "f", "exit(3)", "3"),
+        ]),
+        ("a.rb", RESCUED, [
+            ("caught", 5, "f", "Changed", "78"),
+            ("caught", 8, "f", "Gone", "64"),
+            ("caught", 8, "f", "Lost", "64"),
+            ("exit", 10, "f", "exit 3", "3"),
+        ]),
+        ("A.java", ("class A { void f() {\n try { g(); }\n catch (IOException | Gone e) {\n"
+         "  log(e);\n  System.exit(4);\n }\n } }\n"), [
+            ("caught", 5, "A.f", "Gone", "4"), ("caught", 5, "A.f", "IOException", "4"),
+        ]),
+        ("a.php", ("<?php\nfunction f() {\n try { g(); } catch (\\Shop\\Lost $e) { exit(5); }\n"
+         "}\n"), [
+            ("caught", 3, "f", "Lost", "5"),
+        ]),
+        ("a.ts", "export enum ExitCode {\n  Fine = 0,\n  Wrong = 9,\n}\nenum Other { A = 1 }\n", [
+            ("exit", 2, "ExitCode", "ExitCode.Fine", "0"),
+            ("exit", 3, "ExitCode", "ExitCode.Wrong", "9"),
+        ]),
+        ("a.rs", "pub enum ExitCode {\n    Lost = 4,\n}\n", [
+            ("exit", 2, "ExitCode", "ExitCode.Lost", "4"),
+        ]),
+        ("A.cs", "enum ExitStatus : int {\n  Lost = 7\n}\n", [
+            ("exit", 2, "ExitStatus", "ExitStatus.Lost", "7"),
         ]),
         ("a.md", "exit 3\n", []),
     ],

@@ -207,7 +207,7 @@ CASES = {
         "`lib/load.js#L4` | none found"
     )),
     "modules of a script": (SCRIPTS, (
-        "`export default`: `clay`, `gas`, `steel` | `src/all.ts#L5` | `bake` | "
+        "the default export: `clay`, `gas`, `steel` | `src/all.ts#L5` | `bake` | "
         "`src/clay.ts#L1` | none found"
     )),
     "decorators": (DECORATED, (
@@ -219,7 +219,8 @@ CASES = {
         "`pyproject.toml#L4-L7` | `bake` | `shop/clay.py#L1-L2` | none found"
     )),
     "arms": (ARMS, (
-        "`match`: `Oven::Clay`, `Oven::Gas`, `Oven::Steel` | `src/main.rs#L8-L10` | "
+        "what is chosen in `oven`: `Oven::Clay`, `Oven::Gas`, `Oven::Steel` | "
+        "`src/main.rs#L8-L10` | "
         "a variant of `Oven` | `src/main.rs#L1-L5` | none found"
     )),
     "table of a macro": (TABLE, (
@@ -231,7 +232,8 @@ CASES = {
         "the parameters `(n)` | `shop/buy.py#L1` | none found"
     )),
     "objects": (OBJECTS, (
-        "`new`: `Clay`, `Gas`, `Steel` | `src/all.ts#L6-L10` | `bake` | `src/clay.ts#L1-L3` | "
+        "what is made in `ovens`: `Clay`, `Gas`, `Steel` | `src/all.ts#L6-L10` | `bake` | "
+        "`src/clay.ts#L1-L3` | "
         "none found"
     )),
     "subcommands": (SUBCOMMANDS, (
@@ -248,7 +250,8 @@ CASES = {
     )),
     "classes": (CLASSES, ("`EVERY`: `A`, `B`, `C` | `shop/all.py#L3-L7` | `run` | "
                 "`shop/a.py#L9-L11` | none found")),
-    "switch": (GO, ("`switch`: `NewClay`, `NewGas`, `NewSteel` | `oven/oven.go#L9-L14` | `Bake` | "
+    "switch": (GO, ("what is chosen in `New`: `NewClay`, `NewGas`, `NewSteel` | "
+        "`oven/oven.go#L9-L14` | `Bake` | "
                "`oven/clay.go#L1-L7` | none found")),
     "macros": (RUST, ("`register_oven!`: `a::Clay`, `b::Gas`, `c::Steel` | `src/main.rs#L5-L7` | "
                "`bake` | `src/a.rs#L1-L4` | none found")),
@@ -260,6 +263,184 @@ def rows(repo: GitRepo, tmp_path: Path, files: dict[str, str]) -> list[str]:
     section = page.partition("\n## To add another\n")[2].partition("\n## ")[0]
     bare = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", section)
     return [row.strip("| ") for row in bare.split("\n")[3:] if row.startswith("| ")]
+
+
+BASE = """class Oven:
+    def bake(self):
+        \"\"\"Heats.\"\"\"
+        raise NotImplementedError
+
+    def cool(self):
+        raise NotImplementedError
+
+    def both(self):
+        self.bake()
+
+
+class Gas(Oven):
+    def bake(self):
+        return 1
+
+    def cool(self):
+        return 2
+
+
+class Warm(Oven):
+    def cool(self):
+        return 2
+
+
+class Steel(Warm):
+    pass
+
+
+class Clay(Warm):
+    pass
+
+
+class Late(Warm):
+    def bake(self):
+        pass
+"""
+BELOW = (
+    "from shop.base import Oven\nfrom other import Warm\n\n\nclass Clay(Oven):\n"
+    "    def bake(self):\n        return 1\n\n\nclass Foreign(Warm):\n    pass\n"
+)
+RUBY = {
+    "lib/shop/base.rb": "module Shop\n  class Base\n    def bake\n      raise "
+    "NotImplementedError, 'bake it'\n"
+    "    end\n\n    def name\n      1\n    end\n  end\nend\n",
+    "lib/other.rb": "module Other\n  class Base\n  end\n\n  class Steel < Base\n    def bake\n "
+    "   end\n  end\nend\n",
+    **{
+        f"lib/shop/{name.lower()}.rb": f"module Shop\n  class {name} < Base\n    def bake\n    "
+        f"  1\n"
+        "    end\n  end\nend\n"
+        for name in ("Clay", "Gas", "Tin")
+    },
+}
+TYPED = {
+    "package.json": '{"name": "shop"}\n',
+    "src/oven.ts": "export interface Oven {\n  bake(n: number): void;\n  cool(): void;\n}\n",
+    **{
+        f"src/{name.lower()}.ts": f"import {{ Oven }} from './oven';\n\nexport class {name} "
+        f"implements Oven "
+        "{\n  bake(n: number) {}\n  cool() {}\n}\n"
+        for name in ("Clay", "Gas", "Tin")
+    },
+}
+JAVA = {
+    "src/shop/Oven.java": "package shop;\n\npublic abstract class Oven {\n  public abstract "
+    "void bake(int n);\n\n"
+    "  public void cool() {}\n}\n",
+    **{
+        f"src/shop/{name}.java": f"package shop;\n\npublic class {name} extends Oven {{\n"
+        "  public void bake(int n) {}\n}\n"
+        for name in ("Clay", "Gas", "Tin")
+    },
+}
+TRAIT = {
+    "Cargo.toml": '[package]\nname = "shop"\n',
+    "src/lib.rs": "pub mod oven;\npub mod all;\n",
+    "src/oven.rs": "pub trait Oven {\n    fn bake(&self);\n    fn cool(&self) {}\n}\n",
+    "src/all.rs": "use crate::oven::Oven;\n"
+    + "".join(
+        f"pub struct {name};\nimpl Oven for {name} {{\n    fn bake(&self) {{}}\n}}\n"
+        "impl Clone for " + name + " {\n    fn clone(&self) -> Self {}\n}\n"
+        for name in ("Clay", "Gas", "Tin")
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (
+            {"shop/__init__.py": "", "shop/base.py": BASE, "shop/more.py": BELOW},
+            [
+                ("`Warm`: `Steel`, `Clay`, `Late` | made from `shop/base.py#L21` | `bake` | "
+                "`shop/base.py#L34-L36` | none found")
+            ],
+        ),
+        (RUBY, [
+            ("`Shop::Base`: `Clay`, `Gas`, `Tin` | made from `lib/shop/base.rb#L2` | `bake` | "
+            "`lib/shop/clay.rb#L1-L7` | none found")
+        ]),
+        (TYPED, [
+            ("`Oven`: `Clay`, `Gas`, `Tin` | made from `src/oven.ts#L1` | `bake`, `cool` | "
+            "`src/clay.ts#L1-L6` | none found")
+        ]),
+        (JAVA, [
+            ("`Oven`: `Clay`, `Gas`, `Tin` | made from `src/shop/Oven.java#L3` | `bake` | "
+            "`src/shop/Clay.java#L1-L5` | none found")
+        ]),
+        (TRAIT, [
+            ("`Oven`: `Clay`, `Gas`, `Tin` | made from `src/oven.rs#L1` | `bake` | "
+            "`src/all.rs#L2` | none found")
+        ]),
+    ],
+    ids=["Python", "Ruby", "TypeScript", "Java", "Rust"],
+)  # fmt: skip
+def test_classes_that_are_made_from_one_become_a_row(
+    repo: GitRepo, tmp_path: Path, files: dict[str, str], expected: list[str]
+) -> None:
+    assert rows(repo, tmp_path, files) == expected
+
+
+IN_CLASS = {
+    "shop/__init__.py": "",
+    "shop/a.py": "class Item:\n    def run(self):\n        pass\n\n\nclass A(Item):\n    pass\n\n\n"
+    "class B(Item):\n    pass\n\n\nclass C(Item):\n    pass\n",
+    "shop/all.py": "from shop import a\n\n\nclass Shop:\n    every = (\n        a.A,\n        "
+    "a.B,\n        a.C,\n    )\n"
+    "    made = [a.A(), a.B(), a.C()]\n",
+}
+CHOSEN = {
+    "go.mod": "module x.y/shop\n",
+    "out/out.go": "package out\n\nfunc Pick(t Kind) Out {\n\tswitch t {\n\tcase Plain:\n"
+    "\t\treturn plainOut{a: 1}\n"
+    "\tcase Long:\n\t\treturn &longOut{}\n\tcase *x:\n\t\treturn 3\n\t}\n\treturn nil\n}\n\n"
+    "type plainOut struct{ a int }\n\nfunc (p plainOut) Say() {}\n\ntype longOut struct{}\n\n"
+    "func (l *longOut) Say() {}\n",
+}
+SAME_TYPE = {
+    "package.json": '{"name": "shop"}\n',
+    "src/index.ts": "".join(
+        f"import {{ {name} }} from './{name}.js';\n" for name in ("a", "b", "c")
+    )
+    + "export default {\n  'x-a': a,\n  'x-b': b,\n  'x-c': c,\n};\n",
+    **{
+        f"src/{name}.ts": f"import {{ Rule }} from 'rules';\nexport const {name}: Rule<string> "
+        f"= ({name}, when) => {{\n"
+        "  return [true];\n};\n"
+        for name in ("a", "b", "c")
+    },
+}
+PLAIN = {
+    "shop/__init__.py": "",
+    "shop/kinds.py": "ONE = 1\nTWO = 2\nTHREE = 3\nKINDS = (ONE, TWO, THREE)\n",
+    "shop/use.py": "from shop.kinds import ONE, TWO, THREE\n\nOF = (ONE, TWO, THREE)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (IN_CLASS, [("`Shop.every`: `a.A`, `a.B`, `a.C` | `shop/all.py#L5-L9` | `run` | "
+                    "`shop/a.py#L6-L7` | none found")]),
+        (CHOSEN, [("what is chosen in `Pick`: `plainOut`, `longOut` | `out/out.go#L5-L8` | `Say` | "
+                  "`out/out.go#L15` | none found")]),
+        (SAME_TYPE, [("the default export: `a`, `b`, `c` | `src/index.ts#L4-L8` | the type "
+            "`Rule` | "
+                     "`src/a.ts#L1-L4` | none found")]),
+        (PLAIN, []),
+    ],
+    ids=["in a class", "two cases", "one type", "values"],
+)  # fmt: skip
+def test_what_a_class_lists_or_a_text_chooses(
+    repo: GitRepo, tmp_path: Path, files: dict[str, str], expected: list[str]
+) -> None:
+    assert rows(repo, tmp_path, files) == expected
 
 
 @pytest.mark.parametrize("kind", CASES)
