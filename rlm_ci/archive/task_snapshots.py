@@ -15,11 +15,11 @@ import re
 from rlm_ci.archive.payloads import folders_of
 from rlm_ci.archive.tasks import read_tasks
 from rlm_ci.archive.work_tree import DocumentTree
-from rlm_ci.checks._doc_archive.archive import is_branch
 from rlm_ci.checks._doc_archive.stub import LinkTarget, link_to
 from rlm_ci.checks._shown_markdown import open_items
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.git import tracked
+from rlm_ci.git.objects import is_branch
 from rlm_ci.system import files
 from rlm_ci.text.dates import is_day
 from rlm_ci.text.neutralise import log

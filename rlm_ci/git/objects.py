@@ -119,3 +119,16 @@ def blobs_of(row: str) -> tuple[str, str]:
 
 def _blob(mode: str, oid: str) -> str:
     return oid if mode.startswith("100") and oid.strip("0") else ""
+
+
+def is_branch(name: str) -> bool:
+    """Whether git takes ``name`` for that of a branch."""
+    parts = name.split("/")
+    return (
+        bool(name)
+        and name.isprintable()
+        and not set(name) & set(" ~^:?*[\\")
+        and ".." not in name
+        and not name.startswith("-")
+        and all(part and part[0] != "." and not part.endswith((".", ".lock")) for part in parts)
+    )

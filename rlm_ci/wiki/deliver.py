@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from rlm_ci.errors import ConfigError, DamagedError
+from rlm_ci.git.objects import is_branch
 from rlm_ci.git.remote_clone import RemoteUser
 from rlm_ci.github.proposal import Proposal
 from rlm_ci.judge.judge import from_remote
@@ -101,6 +102,8 @@ def _cost(usage: Usage) -> str:
 #: The branch of our pull request.
 OURS = "rlm-ci/wiki"
 _BRANCH, PR, _WIKI = "branch:", "pr", "wiki"
+#: The names of branches to which pages go.
+_NAME = re.compile(r"[A-Za-z0-9._/-]+")
 _MESSAGE = "Refresh the wiki"
 _LIMIT = 256 << 20
 #: What does not mean itself in a name: to a link, to a page, or on some system.
@@ -185,11 +188,8 @@ def checked_target(target: str, source: str) -> str:
     if target in (PR, _WIKI):
         return target
     name = target.removeprefix(_BRANCH)
-    plain = name.replace("/", "").replace("-", "").replace("_", "").replace(".", "")
-    is_name = target.startswith(_BRANCH) and plain.isascii() and plain.isalnum()
-    parts = name.split("/")  # as git check-ref-format wants them
-    is_name = is_name and all(map(_is_part, parts)) and ".." not in name and name[0] != "-"
-    if not is_name or name == "HEAD" or parts[0] == "refs":
+    is_name = target.startswith(_BRANCH) and _NAME.fullmatch(name) and is_branch(name)
+    if not is_name or name == "HEAD" or name.startswith("refs/") or name == "refs":
         raise ConfigError(
             f"there is no target {target[:80]!r}",
             where=source,
@@ -214,10 +214,6 @@ def checked_folder(name: str, source: str) -> str:
 def _is_plain(part: str) -> bool:
     is_named = part.isprintable() and not _SPECIAL & set(part)
     return is_named and part[:1] not in ("", ".", " ") and part[-1] not in (".", " ")
-
-
-def _is_part(text: str) -> bool:
-    return bool(text) and text[0] != "." and text[-1] != "." and not text.endswith(".lock")
 
 
 def _moved_first_page(clone: Clone, foreign: Mapping[str, str]) -> dict[str, str]:

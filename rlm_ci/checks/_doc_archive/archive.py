@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlm_ci.checks._doc_archive.stub import MARKER, LinkTarget, parse
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
 from rlm_ci.git import tracked
-from rlm_ci.git.objects import parse_contents, parse_refs
+from rlm_ci.git.objects import is_branch, parse_contents, parse_refs
 from rlm_ci.system import files
 
 TYPE_CHECKING = False
@@ -87,19 +87,6 @@ def _read_policy(changes: ChangeSet) -> bytes | None:
             return None
         what = f"the archive policy cannot be read: {error}"
         raise bad_policy(what, "fix or remove it") from None
-
-
-def is_branch(name: str) -> bool:
-    """Whether git takes ``name`` for that of a branch."""
-    parts = name.split("/")
-    return (
-        bool(name)
-        and name.isprintable()
-        and not set(name) & set(" ~^:?*[\\")
-        and ".." not in name
-        and not name.startswith("-")
-        and all(part and part[0] != "." and not part.endswith((".", ".lock")) for part in parts)
-    )
 
 
 def ask_archive(repository: Repository, branch: str) -> RunningGit:

@@ -187,7 +187,7 @@ class _Reader:
         """A compound statement at the top: what is defined in it is defined there too."""
         if isinstance(node, ast.If) and is_guard(node.test):
             return  # an entry point, which the outline has
-        if isinstance(node, ast.If) and _is_for_types(node.test):
+        if isinstance(node, ast.If) and name_of(node.test) == "TYPE_CHECKING":  # it never runs
             self.statements(node.orelse, within, public=public)
             return
         inner: list[ast.stmt] = []
@@ -424,11 +424,6 @@ def _is_left(node: Definition) -> bool:
 
 def _raises(body: list[ast.stmt]) -> bool:
     return any(isinstance(node, ast.Raise) for statement in body for node in ast.walk(statement))
-
-
-def _is_for_types(test: ast.expr) -> bool:
-    """Whether the test is ``TYPE_CHECKING``: the code below never runs."""
-    return name_of(test) == "TYPE_CHECKING"
 
 
 def _message(raised: ast.expr) -> str:

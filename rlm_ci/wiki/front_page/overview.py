@@ -28,7 +28,7 @@ from rlm_ci.wiki.pages.module_page import (
     summary,
     unparsed,
 )
-from rlm_ci.wiki.pages.paths import folder_of, title_of
+from rlm_ci.wiki.pages.paths import title_of
 from rlm_ci.wiki.update.state import WHOLE
 
 TYPE_CHECKING = False
@@ -139,17 +139,8 @@ def purpose_of_files(files: Sequence[FileFacts], folder: str, world: PageSources
     facts = documenting(files, folder)
     if facts is not None:
         return summary(facts, world)
-    describing = (
-        (not is_readme(path), path)
-        for path, file in world.files.items()
-        if folder and file.about is not None and folder_of(path) == folder
-    )
-    _, readme = min(describing, default=(True, ""))
-    about = world.files[readme].about if readme else None
-    if about is not None:
-        link = world.register.link(readme, about.line_start, about.line_end, cell=True)
-        return f"{sentence(about.text, cell=True)} {link}"
-    return _pattern(files, world) or main_definition(files, world)
+    described = world.introduction(folder)
+    return described or _pattern(files, world) or main_definition(files, world)
 
 
 def _pattern(files: Sequence[FileFacts], world: PageSources) -> str:
@@ -166,22 +157,18 @@ def _pattern(files: Sequence[FileFacts], world: PageSources) -> str:
     enough = max(_FILES, len(full) // 2 + 1)
     counts = Counter(name for facts in full for name in set(tops[facts.path]) - {"main"})
     shared = [name for name, number in counts.most_common() if number >= enough]
-    facts = [
-        file_facts
-        for file_facts in full
-        if _stem(file_facts) in tops[file_facts.path] and not _is_rule(file_facts)
-    ]
+    own = [file for file in full if _stem(file) in tops[file.path] and not _is_rule(file)]
     if shared:
         names = sorted(shared, key=lambda name: (-counts[name], name))
-        first = next(file_facts for file_facts in full if names[0] in tops[file_facts.path])
+        first = next(file for file in full if names[0] in tops[file.path])
         others = [code(name, cell=True) for name in names[1:_SHOWN]]
         shown = [_defined(first, names[0], world), *others]
         claim = f"{counts[names[0]]} of {len(full)} files define"
         return f"{claim} {listed(shown, len(shown), len(names))}"
-    if len(facts) >= enough:
-        shown = [_defined(file_facts, _stem(file_facts), world) for file_facts in facts[:_SHOWN]]
-        claim = f"{len(facts)} of {len(full)} files define what they are named after:"
-        return f"{claim} {listed(shown, len(shown), len(facts))}"
+    if len(own) >= enough:
+        shown = [_defined(file, _stem(file), world) for file in own[:_SHOWN]]
+        claim = f"{len(own)} of {len(full)} files define what they are named after:"
+        return f"{claim} {listed(shown, len(shown), len(own))}"
     return ""
 
 

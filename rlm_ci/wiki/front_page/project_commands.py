@@ -114,9 +114,7 @@ def folder_commands(world: PageSources) -> tuple[list[dict[str, str]], int]:
     return [
         {
             "folder": code(folder),
-            "commands": ", ".join(
-                " ".join(_other(placed_command, world).values()) for placed_command in every
-            ),
+            "commands": ", ".join(" ".join(_other(placed, world).values()) for placed in every),
         }
         for folder, every in folders[:_FOLDERS]
     ], max(0, len(folders) - _FOLDERS)
@@ -361,12 +359,9 @@ def _single(
 
 def _runners(every: Sequence[PlacedCommand]) -> list[str]:
     """What the commands of tests run, without what only starts that."""
-    texts = [
-        bare(command.command.text.split()) for command in every if command.command.purpose == TEST
-    ]
-    return texts + [
-        bare(command.command.runs.split()) for command in every if command.command.purpose == TEST
-    ]
+    tests = [placed.command for placed in every if placed.command.purpose == TEST]
+    texts = [command.text for command in tests] + [command.runs for command in tests]
+    return [bare(text.split()) for text in texts]
 
 
 def _of_file(test: FileFacts, texts: Sequence[str]) -> str:

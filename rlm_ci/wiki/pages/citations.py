@@ -17,7 +17,7 @@ from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
@@ -196,24 +196,3 @@ def claim_of(location: Location) -> HashedPlace:
 
 def quote_hash(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
-
-class LineRuns:
-    """Where runs of lines are found by hashes of their texts; each length is hashed once."""
-
-    def __init__(
-        self, lines: Sequence[str], hashes: Callable[[Sequence[str]], Iterable[str]]
-    ) -> None:
-        self._lines = lines
-        self._hashes = hashes
-        self._known: dict[int, dict[str, list[int]]] = {}
-
-    def starts(self, quote: str, length: int) -> Sequence[int]:
-        """The first lines of the runs of ``length`` lines that have the hash ``quote``."""
-        if length not in self._known:
-            starts: dict[str, list[int]] = {}
-            for start in range(1, len(self._lines) - length + 2):
-                for digest in self._hashes(self._lines[start - 1 : start - 1 + length]):
-                    starts.setdefault(digest, []).append(start)
-            self._known[length] = starts
-        return self._known[length].get(quote, ())

@@ -7,7 +7,7 @@ from rlm_ci.text.neutralise import code, prose
 from rlm_ci.text.printable import count
 from rlm_ci.wiki.facts.dependencies import is_listed
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
-from rlm_ci.wiki.facts.readme import listed, sentence
+from rlm_ci.wiki.facts.readme import listed
 from rlm_ci.wiki.front_page.configuration import environment, error_list, exit_codes, settings
 from rlm_ci.wiki.front_page.overview import drawn_parts, purpose_of_files
 from rlm_ci.wiki.front_page.project_commands import command_table, folder_commands
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.wiki.facts.file_facts import FileFacts
-    from rlm_ci.wiki.facts.note import Statement
     from rlm_ci.wiki.pages.layout import Module, PageLayout
     from rlm_ci.wiki.pages.module_page import PageSources
 
@@ -266,14 +265,9 @@ def _folders(groups: Mapping[str, Sequence[FileFacts]], world: PageSources) -> l
         for folder, files in groups.items():
             merged.setdefault(folder.partition("/")[0], []).extend(files)
         groups = merged
-    readmes = {
-        folder_of(path): (path, file.about)
-        for path, file in world.files.items()
-        if file.about is not None and folder_of(path) in groups and folder_of(path)
-    }
     return [
         {
-            "doc": _folder_doc(folder, files, readmes.get(folder), world),
+            "doc": _folder_doc(folder, files, world),
             "folder": code(f"{folder}/" if folder else title_of(""), cell=True),
             "files": f"{len(files):,}",
             "lines": f"{_lines(files):,}",
@@ -282,19 +276,11 @@ def _folders(groups: Mapping[str, Sequence[FileFacts]], world: PageSources) -> l
     ]
 
 
-def _folder_doc(
-    folder: str,
-    files: Sequence[FileFacts],
-    folder_text: tuple[str, Statement] | None,
-    world: PageSources,
-) -> str:
+def _folder_doc(folder: str, files: Sequence[FileFacts], world: PageSources) -> str:
     """What the README of a folder says, else the documentation of its door or only file."""
-    if folder_text is not None:
-        path, about = folder_text
-        link = world.register.link(path, about.line_start, about.line_end, cell=True)
-        return f"{sentence(about.text, cell=True)} {link}"
-    facts = None if is_test(files[0].path) else documenting(files, folder)
-    return summary(facts, world) if facts is not None else ""
+    described = world.introduction(folder)
+    facts = None if described or is_test(files[0].path) else documenting(files, folder)
+    return summary(facts, world) if facts is not None else described
 
 
 def _omitted(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:

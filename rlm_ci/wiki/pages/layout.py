@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from rlm_ci.source.imports.file_lookup import ancestors, joined
 from rlm_ci.source.languages import DATA, is_code
 from rlm_ci.text.mermaid import DiagramBox, flowchart
 from rlm_ci.values import Row, Value
@@ -210,22 +211,14 @@ def api_size(facts: FileFacts, folder: str, options: Given) -> int:
 
 def laid_out(files: Iterable[FileFacts], graph: ImportGraph) -> PageLayout:
     """The pages that these files make; the same files always make the same."""
-    every = sorted(files, key=lambda facts: facts.path)
-    code = [file_facts for file_facts in every if file_facts.outline.language not in DATA]
-    tests = [
-        file_facts
-        for file_facts in code
-        if is_test(file_facts.path) and not _is_shipped(file_facts)
-    ]
+    every = sorted(files, key=lambda file: file.path)
+    code = [file for file in every if file.outline.language not in DATA]
+    tests = [file for file in code if is_test(file.path) and not _is_shipped(file)]
     apart = _apart(code, tests, graph)
-    tests += [
-        file_facts
-        for file_facts in code
-        if file_facts.path in apart and helps_tests(file_facts.path)
-    ]
+    tests += [file for file in code if file.path in apart and helps_tests(file.path)]
     chosen = _chosen(code, every, tests, graph)
-    tests += [facts for facts in code if facts.path in chosen]
-    tests.sort(key=lambda file_facts: file_facts.path)
+    tests += [file for file in code if file.path in chosen]
+    tests.sort(key=lambda file: file.path)
     aside = {test.path for test in tests}
     sources = [facts for facts in code if facts.path not in aside]
     scripts = {folder_of(facts.path) for facts in sources if _is_script(facts)}
@@ -337,20 +330,12 @@ def _unbuilt(code: Sequence[FileFacts], paths: Iterable[str]) -> set[str]:
     built = {path for path in paths if path.rpartition("/")[2] in _BUILT_BY.values()}
     main_language = max(lines, key=lambda name: (lines[name], name), default="")
     return {
-        file_facts.path
-        for file_facts in code
-        if file_facts.outline.language in _BUILT_BY
-        and file_facts.outline.language != main_language
-        and not any(
-            _is_above(path, file_facts.path, _BUILT_BY[file_facts.outline.language])
-            for path in built
-        )
+        file.path
+        for file in code
+        if file.outline.language != main_language
+        and (manifest := _BUILT_BY.get(file.outline.language))
+        and built.isdisjoint(joined(above, manifest) for above in ancestors(folder_of(file.path)))
     }
-
-
-def _is_above(manifest: str, path: str, name: str) -> bool:
-    folder, _, file_name = manifest.rpartition("/")
-    return file_name == name and (not folder or path.startswith(f"{folder}/"))
 
 
 def _is_shipped(facts: FileFacts) -> bool:

@@ -12,7 +12,7 @@ from rlm_ci.text.neutralise import clip, code, prose
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.note import INVARIANTS, MESSAGE, RISKS
-from rlm_ci.wiki.facts.readme import listed, paragraph, plain, sentence
+from rlm_ci.wiki.facts.readme import is_readme, listed, paragraph, plain, sentence
 from rlm_ci.wiki.pages.layout import (
     CONTAINERS,
     api,
@@ -108,6 +108,18 @@ class PageSources(Value):
         for placed_note in self.noted(*kinds):
             groups.setdefault(key(placed_note[1]), []).append(placed_note)
         return groups
+
+    def introduction(self, folder: str) -> str:
+        """How the README of a folder, else its manifest, describes it; "" where neither does."""
+        rows = [
+            (not is_readme(path), path, file.about)
+            for path, file in self.files.items()
+            if folder and file.about is not None and folder_of(path) == folder
+        ]
+        for _, path, about in sorted(rows)[:1]:
+            link = self.register.link(path, about.line_start, about.line_end, cell=True)
+            return f"{sentence(about.text, cell=True)} {link}"
+        return ""
 
     def position(self, facts: FileFacts, note: CodeNote, *, cell: bool = False) -> dict[str, str]:
         """The definition around a note, "" for none, and a link to its lines."""

@@ -345,17 +345,14 @@ def judged(
     summary_keys = {claim.sentence.key for claim in about}
     return ProseResult(
         {
-            "supported": [prose_sentence.to_json() for prose_sentence in result.supported],
+            "supported": [said.to_json() for said in result.supported],
             "unsupported": [
-                prose_sentence.to_json()
-                for prose_sentence in result.unsupported
-                if prose_sentence.key not in summary_keys
+                said.to_json() for said in result.unsupported if said.key not in summary_keys
             ],
             **({"whole": whole_prose.judged_by(summary, result)} if summary else {}),
         },
         uncovered=tuple(
-            ("" if prose_sentence.key in summary_keys else prose_sentence.path, why)
-            for prose_sentence, why in result.open
+            ("" if said.key in summary_keys else said.path, why) for said, why in result.open
         ),
     )
 

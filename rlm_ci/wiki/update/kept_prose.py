@@ -17,7 +17,7 @@ from rlm_ci.text.neutralise import clip
 from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.commands import is_document
-from rlm_ci.wiki.pages.citations import LineRuns, contents, quote_hash
+from rlm_ci.wiki.pages.citations import contents, quote_hash
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.prose.shown_sources import mark
 from rlm_ci.wiki.update.state import FLOW, WHOLE, NamedDefinition, Prose, QuotedLines, is_apart
@@ -122,10 +122,10 @@ class Sentences(Value):
 
         ``refused`` are new or doubted ones that do not stand.
         """
-        old = {
-            (key, sentence.key) for key, entry in before.prose.items() for sentence in entry.said
-        }
-        now = {(key, sentence.key) for key, entry in prose.items() for sentence in entry.said}
+        old, now = (
+            {(key, sentence.key) for key, entry in of.items() for sentence in entry.said}
+            for of in (before.prose, prose)
+        )
         common = len(old & now)
         lies = {sentence.key for sentence, _ in refused}
         replaced = sum(key not in lies for _, key in old - now)
@@ -189,7 +189,8 @@ class QuotedFile:
         self._content = content
         self._lines = lines_in(content)
         self._text = ""
-        self._runs = LineRuns(self._lines, _hashes)
+        #: The first lines of all runs of a length, by their hashes.
+        self._runs: dict[int, dict[str, list[int]]] = {}
         self._outlined: Sequence[Symbol] | None = None
         self._bare: list[tuple[int, str]] | None = None
         self._known: set[tuple[object, ...]] | None = None
@@ -202,12 +203,21 @@ class QuotedFile:
         if quoted.quote in _hashes(lines) and self._is_within(quoted, quoted.line_start):
             starts = [quoted.line_start]
         else:
-            candidates = self._runs.starts(quoted.quote, length)
+            candidates = self._runs_of(length).get(quoted.quote, ())
             starts = [start for start in candidates if self._is_within(quoted, start)]
         if not starts:
             return None
         start = min(starts, key=lambda start: (abs(start - quoted.line_start), start))
         return self.quoted(start, start + length - 1)
+
+    def _runs_of(self, length: int) -> Mapping[str, Sequence[int]]:
+        if length not in self._runs:
+            starts: dict[str, list[int]] = {}
+            for start in range(1, len(self._lines) - length + 2):
+                for digest in _hashes(self._lines[start - 1 : start - 1 + length]):
+                    starts.setdefault(digest, []).append(start)
+            self._runs[length] = starts
+        return self._runs[length]
 
     def quoted(self, start: int, end: int) -> QuotedLines | None:
         """These lines as a quote; None where they say too little to hold a sentence."""

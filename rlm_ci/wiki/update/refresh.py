@@ -31,7 +31,7 @@ from rlm_ci.wiki.update.kept_prose import (
     flowing,
     standing_prose,
 )
-from rlm_ci.wiki.update.state import FLOW, WHOLE, Prose, ProseSentence, WikiState, readers
+from rlm_ci.wiki.update.state import FLOW, WHOLE, Prose, ProseSentence, WikiState, altered, readers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ def with_called(prose: Mapping[str, Prose], corpus: Corpus, survey: Survey) -> d
 
     Others keep what they have: what changed is shown when somebody is asked.
     """
-    judged = {
-        sentence for entry in prose.values() for sentence in entry.said if sentence.is_supported
-    }
+    judged = {said for entry in prose.values() for said in entry.said if said.is_supported}
     if not judged:
         return dict(prose)
     walks = call_walks(survey.facts, survey.layout, survey.graph, corpus)
@@ -86,14 +84,10 @@ def with_called(prose: Mapping[str, Prose], corpus: Corpus, survey: Survey) -> d
             for definition in calls[sentence]
         )
         called = dict.fromkeys(known[key] for key in keys if key in known)
-        others = (
-            definition for definition in called if definition not in sentence.named_definitions
-        )
-        return sentence.replace(called=tuple(others)[:NAMED])
+        others = [function for function in called if function not in sentence.named_definitions]
+        return sentence.replace(called=tuple(others[:NAMED]))
 
-    return {
-        key: entry.replace(said=tuple(map(updated, entry.said))) for key, entry in prose.items()
-    }
+    return altered(prose, updated)
 
 
 #: The file that facts are kept in between runs: a line for each file of the last corpus.
@@ -261,12 +255,10 @@ def finish(
     overview = survey(work.corpus, facts, options.outside)
     del facts
     kept_prose = flowing(work.prose, flow_texts(work.corpus, overview))
-    prose = {
-        key: entry.replace(
-            said=tuple(sentence.replace(text=mask(sentence.text)) for sentence in entry.said)
-        )
-        for key, entry in _spoken(work.replace(prose=kept_prose), result, model or "").items()
-    }
+    prose = altered(
+        _spoken(work.replace(prose=kept_prose), result, model or ""),
+        lambda sentence: sentence.replace(text=mask(sentence.text)),
+    )
     prose = with_called(prose, work.corpus, overview)
     drafts = drafted(overview, work.corpus, options, chronicle=chronicle, prose=prose)
     del overview
@@ -320,22 +312,16 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
         prose_sentences = before[WHOLE].said if WHOLE in before else ()
         new = [ProseSentence.from_dict(row) for row in summary["said"]]
         if new and all(sentence.is_supported for sentence in new):
-            prose_sentences = tuple(
-                sentence for sentence in prose_sentences if sentence.is_supported
-            )
+            prose_sentences = tuple(said for said in prose_sentences if said.is_supported)
         both = {sentence.key: sentence for sentence in (*reversed(prose_sentences), *reversed(new))}
         rows = tuple(reversed(both.values()))[:SENTENCES]
         spoken[WHOLE] = Prose("", model, rows, tuple(summary["shown"]))
-    for key, prose in spoken.items():
-        spoken[key] = prose.replace(
-            said=tuple(
-                sentence
-                if sentence.model
-                else sentence.replace(model=model, commit=work.corpus.commit or "")
-                for sentence in prose.said
-            )
-        )
-    return {key: spoken[key] for key in sorted(spoken)}
+
+    def signed(sentence: ProseSentence) -> ProseSentence:
+        new = sentence.replace(model=model, commit=work.corpus.commit or "")
+        return sentence if sentence.model else new
+
+    return altered({key: spoken[key] for key in sorted(spoken)}, signed)
 
 
 # ── what is kept ──

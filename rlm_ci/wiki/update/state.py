@@ -160,6 +160,13 @@ class Prose(Value):
         return {**record, "said": rows}
 
 
+def altered(
+    prose: Mapping[str, Prose], change: Callable[[ProseSentence], ProseSentence]
+) -> dict[str, Prose]:
+    """The same with ``change`` made to each sentence."""
+    return {key: entry.replace(said=tuple(map(change, entry.said))) for key, entry in prose.items()}
+
+
 class StoredPage(Value):
     """A page as the file has it."""
 

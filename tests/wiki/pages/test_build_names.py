@@ -454,6 +454,7 @@ def test_what_is_beside_the_program_says_what_it_is(repo: GitRepo, tmp_path: Pat
         "README.md": "It keeps what is sold.\n",
         "shop/a.py": "def a(): ...\ndef b(): ...\ndef c(): ...\ndef d(): ...\n",
         "examples/till/README.md": "# Till\n\nA till that counts in the shop. And more.\n",
+        "examples/till/package.json": '{"description": "a manifest of a till"}\n',
         "examples/till/run.py": "print(1)\n",
         "examples/scale/run.py": '"""Weighs bread for the shop."""\n',
         "tests/test_a.py": '"""Says nothing of all tests."""\n',
