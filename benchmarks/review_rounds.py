@@ -131,7 +131,7 @@ def replayed(
 def _is_earlier(
     one: Finding, this: review_rounds.ReviewRound, change: change_set.ChangeSet
 ) -> bool:
-    over = this.replace(number=10**6, most=1)
+    over = this.replace(number=10**6, limit=1)
     plain = one.replace(proof=None, suppression=None)
     return review_rounds.LateFindings(over, change).reason(plain) == ""
 
