@@ -103,13 +103,18 @@ class Scratch:
         return [path for path in rows if path.endswith(_ENDS)]
 
     def added(self, commit: str, path: str) -> list[tuple[int, str]]:
-        """The lines that a commit adds to a file, with their numbers."""
-        patch = self.git("show", "--format=", "-U0", "--no-renames", commit, "--", path)
-        lines, number = [], 0
+        """The lines that a commit adds to a file, with their numbers; none that came with it.
+
+        A merge follows a file that was renamed: its old lines are no new uses.
+        """
+        patch = self.git("show", "--format=", "-U0", "-M", commit)
+        lines, number, is_it = [], 0, False
         for row in patch.split("\n"):
-            if start := re.match(r"@@ -\S+ \+(\d+)", row):
+            if row.startswith("+++ "):
+                is_it = row == f"+++ b/{path}"
+            elif start := re.match(r"@@ -\S+ \+(\d+)", row):
                 number = int(start[1])
-            elif row.startswith("+") and not row.startswith("+++"):
+            elif is_it and row.startswith("+"):
                 lines.append((number, row[1:]))
                 number += 1
         return lines

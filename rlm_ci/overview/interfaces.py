@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from posixpath import basename
 
 from rlm_ci.source import UNPARSED, manifests
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 #: Files that tools run, and folders that nothing is imported from.
 SCRIPTS = frozenset(("setup.py", "conftest.py", "noxfile.py", "tasks.py", "fabfile.py"))
 _BESIDE = frozenset(("benchmark", "benchmarks", "doc", "docs", "example", "examples"))
+#: A part of a name that says that it is not for others.
+_PRIVATE = re.compile(r"(?:^|\.)_(?!_)")
 #: Kinds that are no names of an interface.
 _MODULE = "module"
 #: The end of a signature that is cut.
@@ -71,8 +74,11 @@ def has_names(path: str) -> bool:
     return language(path) in LANGUAGES and not is_beside and not is_trial(path)
 
 
-def names_of(path: str, content: bytes | None) -> FileNames:
-    """The public names in ``content``; none where there is no file."""
+def names_of(path: str, content: bytes | None, *, every: bool = False) -> FileNames:
+    """The public names in ``content``; none where there is no file.
+
+    ``every``: of Python, those that ``__all__`` leaves out, too, which other files can import.
+    """
     if content is None:
         return FileNames(path, {})
     if language(path) == "Python":
@@ -89,7 +95,7 @@ def names_of(path: str, content: bytes | None) -> FileNames:
                 python=python_name,
             )
             for name, python_name in python_interface.names.items()
-            if python_name.is_public
+            if python_name.is_public or (every and not _PRIVATE.search(name))
         }
         return FileNames(path, public, python_interface)
     read = outline(path, content)
@@ -155,7 +161,12 @@ _INDEX = ("index.ts", "index.tsx", "index.js", "index.mjs")
 
 
 class Exports:
-    """The old side of a change, asked which of its names users can reach."""
+    """The old side of a change, asked which of its names users can reach.
+
+    ``every``: names that ``__all__`` leaves out count, too.
+    """
+
+    every = False
 
     def __init__(self, sides: ChangeSides) -> None:
         self._sides = sides
@@ -263,6 +274,8 @@ class Exports:
 
 class EveryName(Exports):
     """All public names count, as for changes of the same repository."""
+
+    every = True
 
     def has(self, file: FileNames, _name: str) -> bool:
         return has_names(file.path)

@@ -97,7 +97,7 @@ class NameComparison:
             tree = self._sides.old_tree if is_old else self._sides.new_tree
             if path in tree and content is None and tree[path].size:
                 return  # too large, which is told
-            names.append(names_of(path, content))
+            names.append(names_of(path, content, every=self._exports.every))
         names[1] = self._followed(*names)
         if all(file_names.is_read for file_names in names):
             yield NamePair(*names)

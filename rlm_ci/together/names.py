@@ -35,6 +35,9 @@ _OPTIONAL = re.compile(r"\w+\s+\.\.\.|\.\.\.\w|[\w$]+\?\s*:")
 _NO_DEFAULTS = frozenset(("Go", "Java", "Rust"))
 #: Languages whose imports lead to files.
 _BY_FILE = frozenset(LANGUAGES) - BY_FOLDER
+#: Kinds of names that may have parents, and the words before these.
+_TYPES = frozenset(("class", "interface"))
+_INHERITS = frozenset(("extends", "implements"))
 
 
 class BrokenUse(Value):
@@ -122,10 +125,13 @@ def _misfits(
     if word != last:  # a constructor: ``isinstance`` and annotations do not mind
         references = [use for use in references if use.kind == CALL]
     both = [
-        names_of(path, change.sides.fetch(path, old=old)).names.get(row.name)
+        names_of(path, change.sides.fetch(path, old=old), every=True).names.get(row.name)
         for path, old in ((definer, True), (row.path, False))
     ]
     signatures = [name.signature if name else "" for name in both]
+    if row.kind in _TYPES and len(set(map(_without_parents, signatures))) == 1:
+        heir = re.compile(rf"\b(?:extends|implements)\b.*\b{re.escape(word)}\b")
+        return [use for use in references if heir.search(use.text)]
     if _has_more_optional(language(definer), *signatures):
         return [use for use in references if use.kind not in (CALL, IMPORT)]
     pythons = [name.python if name else None for name in both]
@@ -137,6 +143,11 @@ def _misfits(
         for use in references
         if not pass_alike(user.sides.fetch(use.path, old=False) or b"", use.line, word, versions)
     ]
+
+
+def _without_parents(signature: str) -> tuple[str, ...]:
+    """The words of a signature up to the parents of the type."""
+    return tuple(takewhile(lambda word: word not in _INHERITS, split(signature, " ")))
 
 
 def _has_more_optional(kind: str, old: str, new: str) -> bool:

@@ -6,27 +6,39 @@ import re
 from functools import cached_property
 
 from rlm_ci.git.objects import parse_contents
-from rlm_ci.overview.interfaces import EveryName, names_of
-from rlm_ci.overview.names import NameComparison
+from rlm_ci.overview.interfaces import EveryName, has_names, names_of
+from rlm_ci.overview.names import MOST_FILES, NameComparison
 from rlm_ci.overview.sides import ChangeSides
 from rlm_ci.report.findings import Location
-from rlm_ci.report.overview.changes import ADDED
+from rlm_ci.report.overview.changes import ADDED, MOVED, NameChange
 from rlm_ci.source.imports.file_lookup import folder_of
 from rlm_ci.source.languages import language
+from rlm_ci.source.outline import outline
 from rlm_ci.source.uses.references import BY_FOLDER
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.git.patches import Hunk
-    from rlm_ci.report.overview.changes import NameChange
 
 #: Languages in which a name may be defined more than once in a file, for other arguments.
 _OVERLOADED = frozenset(("Java", "C#", "C++"))
+#: Languages in which a file has each name once at its top.
+_ONE_SCOPE = frozenset(("JavaScript", "Python", "Rust", "TSX", "TypeScript"))
+#: Kinds of definitions of which the second of a name takes the place of the first, or is an error.
+_DEFINED = frozenset(("class", "enum", "function", "interface", "struct", "trait", "type"))
+#: What files of one package in Go may each have.
+_REPEATED = frozenset(("init", "main"))
 _WORD = re.compile(r"[^\W\d]\w*")
+
+
+def _is_one_scope(path: str) -> bool:
+    """Whether no name can stand twice in a file, or in a package of Go without its tests."""
+    kind = language(path)
+    return kind in _ONE_SCOPE or (kind == "Go" and has_names(path))
 
 
 class NotLookedAt(Value):
@@ -99,19 +111,37 @@ class OpenChange:
     def added_names(self) -> Mapping[tuple[str, str, str], NameChange]:
         """The names that it adds, by their file, or by the package whose files share names."""
         rows = {}
-        for row, _ in self.names:
+        for row in (*(row for row, _ in self.names), *self._hidden_names()):
             kind = language(row.path)
-            if row.change == ADDED:
+            # A name that came with its file is added by nobody.
+            is_brought = row.change == MOVED and row.path in self.sides.old_tree
+            if row.change == ADDED or is_brought:
                 scope = f"{folder_of(row.path)}/" if kind in BY_FOLDER else row.path
                 overload = self.text(row)[0] if kind in _OVERLOADED else ""
                 rows[scope, row.name, overload] = row
         return rows
 
+    def _hidden_names(self) -> Iterator[NameChange]:
+        """What it defines at the top of its files, public or not, in tests and scripts, too."""
+        files = [
+            file for file in self.sides.files if file.status != "D" and _is_one_scope(file.path)
+        ]
+        self.sides.load((file.old_path or file.path for file in files[:MOST_FILES]), old=True)
+        self.sides.load((file.path for file in files[:MOST_FILES]), old=False)
+        for file in files[:MOST_FILES]:
+            before = self.sides.read(file.old_path or file.path, old=True)
+            after = self.sides.read(file.path, old=False)
+            old_names = {symbol.name for symbol in outline(file.path, before or b"").symbols}
+            for symbol in outline(file.path, after or b"").symbols:
+                is_new = symbol.name not in old_names and symbol.name not in _REPEATED
+                if symbol.kind in _DEFINED and "." not in symbol.name and is_new:
+                    yield NameChange(ADDED, symbol.name, symbol.kind, file.path, symbol.line_start)
+
     def text(self, row: NameChange) -> tuple[str, bytes]:
         """The signature and the source of a name that the head has; of an import its line."""
         content = self.sides.fetch(row.path, old=False) or b""
         lines = content.split(b"\n")
-        name = names_of(row.path, content).names.get(row.name)
+        name = names_of(row.path, content, every=True).names.get(row.name)
         if name is None:
             return "", b"".join(lines[row.line - 1 : row.line])
         return name.signature, b"\n".join(lines[name.line_start - 1 : name.line_end])

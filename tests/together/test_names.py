@@ -113,6 +113,26 @@ def test_a_name_of_another_file_is_not_meant(tmp_path: Path) -> None:
     assert shop(tmp_path).sides(one={"shop/text.py": "import re\n"}, two=other) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "is_named"), [("parse", True), ("Parser.parse", True), ("_parse", False)]
+)
+def test_a_name_that_all_leaves_out_is_used_by_other_files(
+    tmp_path: Path, name: str, *, is_named: bool
+) -> None:
+    owner, _, last = name.rpartition(".")
+    body = f"def {last}({'self, ' if owner else ''}text):\n    return text\n"
+    if owner:
+        body = f"class {owner}:\n    {body.replace(chr(10) + ' ', chr(10) + '     ')}"
+    text = f"import re\n\n__all__ = []\n\n\n{body}"
+    files = {**FILES, "shop/text.py": text}
+    call = f"{owner}().{last}" if owner else last
+    use = f"from shop.text import {owner or last}\n\n\ndef read():\n    return {call}('a')\n"
+    messages = shop(tmp_path, files).sides(
+        one={"shop/text.py": text.replace("text):", "text, sep):")}, two={"shop/read.py": use}
+    )
+    assert bool(messages) is is_named, messages
+
+
 def test_old_lines_are_the_own_matter_of_who_removes(tmp_path: Path) -> None:
     """What used the name before is broken by that change alone, and seen by its own checks."""
     taken = {"shop/till.py": "RATE = 2\n"}
@@ -149,6 +169,60 @@ def test_other_languages(
     path, line = next(iter(taken)), 3 if files is GO else 1
     assert f"one removes `{'Parse' if files is GO else 'parse'}` ({path}:{line})" in messages[0]
     assert f"which two uses in new lines ({next(iter(used))}:" in messages[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("src/macros.rs", 'macro_rules! read {\n    () => { $crate::text::parse("a") };\n}\n'),
+        ("src/read.rs", 'pub fn read() -> &\'static str {\n    crate::text::parse("a")\n}\n'),
+        ("src/read.rs", 'pub fn read() {\n    assert_eq!(crate::text::parse("a"), "a");\n}\n'),
+        ("src/more/read.rs", "pub const READ: fn(&str) -> &str = crate::text::parse;\n"),
+    ],
+    ids=["macro", "call", "in a macro's arguments", "value"],
+)
+def test_a_path_through_the_crate_needs_no_import(tmp_path: Path, path: str, code: str) -> None:
+    taken = {"src/text.rs": "pub fn split(text: &str) -> &str {\n    text\n}\n"}
+    (message,) = shop(tmp_path, RUST).sides(one=taken, two={path: code})
+    assert f"one removes `parse` (src/text.rs:1), which two uses in new lines ({path}:" in message
+
+
+def test_a_path_through_the_crate_to_another_module_is_no_use(tmp_path: Path) -> None:
+    files = {**RUST, "src/json.rs": RUST["src/text.rs"]}
+    taken = {"src/text.rs": "pub fn split(text: &str) -> &str {\n    text\n}\n"}
+    used = {"src/read.rs": 'pub fn read() {\n    crate::json::parse("a");\n}\n'}
+    assert shop(tmp_path, files).sides(one=taken, two=used) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "use", "is_broken"),
+    [
+        ("src/text.ts", "interface Page extends Words {", "interface Page {",
+         "const page: Page = read();", False),
+        ("src/text.ts", "class Page<T> {", "class Page<T> extends Words<T> implements Sized {",
+         "const page = new Page<string>();", False),
+        ("src/text.ts", "interface Page {", "interface Page extends Words {",
+         "class Sheet implements Page {}", True),
+        ("src/text.ts", "interface Page<T extends A> extends Words {",
+         "interface Page<T extends A, U> {", "const page: Page<A> = read();", True),
+        ("src/text/Page.java", "public class Page extends Words {", "public class Page {",
+         "class Sheet { Page page; }", False),
+    ],
+)  # fmt: skip
+def test_other_parents_of_a_type_break_its_heirs_alone(
+    tmp_path: Path, path: str, old: str, new: str, use: str, *, is_broken: bool
+) -> None:
+    """Who names a type has what the type has; what that is, its members say."""
+    if path.endswith(".java"):
+        begin, user = "package text;\n\n", {"src/text/Sheet.java": f"package text;\n\n{use}\n"}
+        files = {"pom.xml": "<project/>\n"}
+    else:
+        old, new, begin = f"export {old}", f"export {new}", ""
+        files = {"package.json": TS["package.json"]}
+        user = {"src/use.ts": f"import {{ Page }} from './text';\n\n{use}\n"}
+    files[path] = f"{begin}{old}\n  size: number;\n}}\n"
+    messages = shop(tmp_path, files).sides(one={path: files[path].replace(old, new)}, two=user)
+    assert bool(messages) is is_broken, messages
 
 
 def test_a_renamed_module_of_typescript(tmp_path: Path) -> None:
@@ -188,6 +262,59 @@ def test_the_same_name_in_one_file(tmp_path: Path) -> None:
     assert messages == [
         "added-twice medium: one and two both add `slug` (shop/till.py:1 and shop/till.py:8)"
     ]
+
+
+def test_a_name_that_one_moves_to_where_the_other_adds_it(tmp_path: Path) -> None:
+    top = f"import json\n\n\n{PARSE}\n\n{FILES['shop/till.py']}"
+    end = f"{FILES['shop/till.py']}\n\ndef parse(text):\n    return text.lower()\n"
+    one = {"shop/text.py": "import re\n", "shop/till.py": top}
+    messages = shop(tmp_path).sides(one=one, two={"shop/till.py": end})
+    assert messages == [
+        "added-twice medium: one and two both add `parse` (shop/till.py:4 and shop/till.py:8)"
+    ]
+
+
+@pytest.mark.parametrize("head", ["__all__ = ['total']\n", "__all__ = ['slug', 'total']\n", ""])
+def test_a_name_that_is_not_public_is_added_twice_too(tmp_path: Path, head: str) -> None:
+    """The second takes the place of the first, whoever may use it."""
+    till = head + FILES["shop/till.py"]
+    name = "slug" if head else "_slug"
+    top = f"def {name}(word):\n    return word\n\n\n{till}"
+    end = f"{till}\n\ndef {name}(text):\n    return text.lower()\n"
+    files = {**FILES, "shop/till.py": till}
+    (message,) = shop(tmp_path, files).sides(one={"shop/till.py": top}, two={"shop/till.py": end})
+    assert f"one and two both add `{name}` (shop/till.py:1 and " in message
+
+
+def test_what_each_file_of_a_package_of_go_may_have(tmp_path: Path) -> None:
+    files = {**GO, "cmd/a.go": "package main\n", "cmd/b.go": "package main\n"}
+    both = {"one": {"cmd/a.go": "package main\n\nfunc init() {\n\tslug()\n}\n"},
+            "two": {"cmd/b.go": "package main\n\nfunc init() {}\n"}}  # fmt: skip
+    assert shop(tmp_path, files).sides(**both) == []
+    both = {side: {path: f"{text}\nfunc slug() {{}}\n" for path, text in changed.items()}
+            for side, changed in both.items()}  # fmt: skip
+    (message,) = shop(tmp_path / "again", files).sides(**both)
+    assert "one and two both add `slug` (cmd/a.go:7 and cmd/b.go:5)" in message
+
+
+def test_a_file_that_both_move_brings_its_names_once(tmp_path: Path) -> None:
+    text = f"{FILES['shop/till.py']}\n\ndef slug(word):\n    return word\n"
+    files = {**FILES, "shop/till.py": text}
+    one = {"shop/till.py": None, "shop/desk.py": text}
+    two = {"shop/till.py": None, "shop/desk.py": text.replace("return word", "return word.lower()")}
+    messages = shop(tmp_path, files).sides(one=one, two=two)
+    assert not [message for message in messages if "added-twice" in message], messages
+
+
+@pytest.mark.parametrize("path", ["setup.py", "docs/conf.py", "tasks.py", "tests/helpers.py"])
+def test_a_name_of_a_file_beside_the_product_is_added_twice_too(tmp_path: Path, path: str) -> None:
+    start = "import os\n\n\ndef here(name):\n    return os.path.join('.', name)\n"
+    slug = "def slug(word):\n    return word\n"
+    messages = shop(tmp_path, {**FILES, path: start}).sides(
+        one={path: start.replace("def here", f"{slug}\n\ndef here")},
+        two={path: f"{start}\n\n{slug.replace('word', 'text')}"},
+    )
+    assert messages == [f"added-twice medium: one and two both add `slug` ({path}:4 and {path}:8)"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import ast
 import re
 from collections import deque
 
-from rlm_ci.source import UNPARSED, Symbol, grammars
+from rlm_ci.source import UNPARSED, Import, Symbol, grammars
 from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined
 from rlm_ci.source.languages import language
@@ -44,6 +44,8 @@ _IMPORTS = re.compile(r"import|include|use_declaration|namespace_use|using_direc
 BY_FOLDER = frozenset(("C#", "Go", "Java"))
 #: Files that say how the names of a package or a folder are imported.
 MANIFESTS = frozenset(("package.json", "tsconfig.json", "go.mod", "Cargo.toml"))
+#: A path of Rust from the root of its crate, as macros write it, too.
+_CRATE_PATH = re.compile(rb"(?<![\w:])(crate(?:::[A-Za-z_]\w*)+)")
 _PACKAGE_FILES = ("__init__.py", "index.js", "index.ts", "mod.rs", "lib.rs")
 _PACKAGE_STEMS = ("__init__", "index", "mod")
 #: What a method of the same class is called on.
@@ -205,7 +207,10 @@ class ReferenceIndex:
             path for path in self._paths if path in above or path.rpartition("/")[2] in MANIFESTS
         ]
         contents = {path: self._read(path) or b"" for path in more if path not in files} | files
-        outlines = [self._outline(path, content) for path, content in sorted(contents.items())]
+        outlines = [
+            _with_paths(self._outline(path, content), content)
+            for path, content in sorted(contents.items())
+        ]
         graph = ImportGraph.of(outlines, self._paths)
         folders = {(folder_of(path), language(path)) for path in definers}
         connected = {outline.path for outline in outlines if outline.language in BY_FOLDER
@@ -217,6 +222,18 @@ class ReferenceIndex:
                     connected.add(edge.target)
                     waiting.append(edge.target)
         return connected
+
+
+def _with_paths(outline: Outline, content: bytes) -> Outline:
+    """The outline with what paths through a crate of Rust lead to, which needs no import."""
+    if outline.language != "Rust":
+        return outline
+    paths = {match[1].decode() for match in _CRATE_PATH.finditer(content)}
+    imports = [
+        Import.of((module, (name,), 0, 0, ()))
+        for module, _, name in (path.rpartition("::") for path in sorted(paths))
+    ]
+    return outline.replace(imports=(*outline.imports, *imports))
 
 
 def _parts(name: str) -> list[str]:
