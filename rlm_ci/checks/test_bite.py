@@ -83,7 +83,7 @@ def run(
     today: Callable[[], str] = dates.today,
 ) -> Part:
     """One part. Raises ConfigError where code must not run, or no sandbox holds."""
-    from rlm_ci.trials.touched_tests import touched
+    from rlm_ci.trials.touched_tests import changes_shared, touched
 
     _refuse(changes, options)
     code = _changed_code(changes)
@@ -96,7 +96,9 @@ def run(
     result = _result(changes, options, code, tests.tests[:_MOST_TESTS])
     left = max(0, len(tests.tests) - _MOST_TESTS)
     is_unseen = left or tests.unread or _changes_data_of_tests(changes) or _are_shared(tests)
-    is_claimed = not is_unseen and _claims_behaviour(changes)
+    is_unseen = is_unseen or changes_shared(code.tests, tests.tests)
+    is_as_before = all(test.is_marked_anew for test in tests.tests)
+    is_claimed = not is_unseen and not is_as_before and _claims_behaviour(changes)
     findings = list(_findings(result, is_claimed=is_claimed))
     summary = _summary(result, len(tests.tests)) + _unread(len(tests.unread))
     summary += f"; at most {_MOST_TESTS} tests are run" if left else ""

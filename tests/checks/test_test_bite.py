@@ -211,6 +211,24 @@ def test_a_test_that_passes_without_the_change(
     assert not told(part, "hollow-test")
 
 
+@pytest.mark.full
+@pytest.mark.parametrize(("old", "severity"), [
+    ("@pytest.mark.xfail(os.name == 'nt', reason='(no)')\n", Severity.INFO),  # as it was, here
+    ("@pytest.mark.parametrize('_case', [1])\n", Severity.MEDIUM),
+])  # fmt: skip
+def test_a_test_whose_marks_alone_changed_claims_nothing_new(
+    repo: GitRepo, old: str, severity: Severity
+) -> None:
+    tests = "import os\n\nimport pytest\nfrom cart import total\n\n\n{}def test_none({}):\n"
+    tests += "    assert total([]) == 0\n"
+    argument = "_case" if "_case" in old else ""
+    repo.write("tests/test_none.py", tests.format(old, argument))
+    after = {"cart.py": UNTESTED, "tests/test_none.py": tests.format("", "")}
+    part = judged(shop(repo, after, "Fix the total of no prices"))
+    (same,) = (one for one in part.findings if "without" in one.rule)
+    assert (same.subject, same.severity) == ("test_none", severity)
+
+
 #: An older test that reads a file for each of its cases.
 READS_CASES = """\
 import json
@@ -244,6 +262,27 @@ def test_data_of_tests_may_be_read_by_an_older_test_that_bites(
     same = [one for one in part.findings if "without" in one.rule]
     assert [one.subject for one in same] == ["test_more", "test_some"]
     assert {one.severity for one in same} == {severity}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("after", "severity"), [
+    ("CASES = [[], [1]]", Severity.INFO),  # the older test may need the change for its new case
+    ("CASES = [[1]]", Severity.MEDIUM),
+])  # fmt: skip
+def test_a_table_of_an_older_test_may_need_the_change(
+    repo: GitRepo, after: str, severity: Severity
+) -> None:
+    older = (
+        "from cart import total\n\nCASES = [[1]]\n\n\ndef test_older():\n    for case in CASES:\n"
+    )
+    older += "        assert total(case) == len(case)\n"
+    repo.write("tests/test_cases.py", older)
+    new = "\n\ndef test_none():\n    assert total([]) == 0\n"
+    tests = f"{older.replace('CASES = [[1]]', after)}{new}"
+    change = {"cart.py": UNTESTED, "tests/test_cases.py": tests}
+    part = judged(shop(repo, change, "Fix the total of no prices"))
+    (same,) = (one for one in part.findings if "without" in one.rule)
+    assert (same.subject, same.severity) == ("test_none", severity)
 
 
 @pytest.mark.full
