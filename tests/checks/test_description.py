@@ -10,6 +10,7 @@ import pytest
 from rlm_ci.change import change_set
 from rlm_ci.change.change_set import ChangeSet, PullRequest
 from rlm_ci.checks import description
+from rlm_ci.checks._description.facts import ChangeFacts
 from rlm_ci.config.settings import Settings
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.report import wording
@@ -151,6 +152,27 @@ def test_a_small_word_for_much_code_is_a_remark(shop: GitRepo) -> None:
     ((rule, message),) = remarks(shop, "Fix typo", shop__cart_dot_py=CART + code)
     assert rule == "differs"
     assert "18 lines of code differ" in message
+
+
+TEXTS = "\n".join(f"    Line {number} of a text." for number in range(20))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "number"),
+    [
+        (CART, CART.replace("cart):\n", f'cart):\n    """Of a cart.\n\n{TEXTS}\n    """\n', 1), 0),
+        ('"""Carts."""\n\n', f'"""Carts.\n\n{TEXTS}\n"""\n\n', 0),
+        ("RATE = 1\n", f'RATE = 1\n"""The rate.\n\n{TEXTS}\n"""\n', 0),
+        ('NOTE = """\n"""\n', f'NOTE = """\n{TEXTS}\n"""\n', 20),  # a value, and no docstring
+    ],
+)
+def test_lines_of_docstrings_beside_code_are_no_code(
+    shop: GitRepo, before: str, after: str, number: int
+) -> None:
+    shop.write("shop/cart.py", f"{before}LIMIT = 1\n").commit("Limit carts")
+    shop.write("shop/cart.py", f"{after}LIMIT = 2\n").commit("Limit carts again")
+    facts = ChangeFacts(last_commits(shop))
+    assert facts.code_lines == number + 2
 
 
 @pytest.mark.parametrize(

@@ -129,9 +129,10 @@ class ChangeFacts:
             if is_code(path) and not is_trial(path) and not _COMMENT.match(line):
                 results.setdefault(path, []).append((sign, line))
         return sum(
-            len(lines) for path, lines in results.items()
+            len(self._without_docstrings(path, lines))
+            for path, lines in results.items()
             if not _is_laid_out(lines) and not (path.endswith(".py") and self._is_same_python(path))
-        )  # fmt: skip
+        )
 
     @cached_property
     def build_files(self) -> Sequence[str]:
@@ -144,6 +145,16 @@ class ChangeFacts:
             path for path in changed
             if not _OF_TEXTS.match(path) and (is_workflow(path) or ecosystem_of(path))
         ]  # fmt: skip
+
+    def _without_docstrings(
+        self, path: str, lines: Sequence[tuple[str, str]]
+    ) -> Sequence[tuple[str, str]]:
+        """The changed lines, each with its sign, without those of docstrings of Python."""
+        if not path.endswith(".py"):
+            return lines
+        sides = {sign: self.change.read(path, _MAX_FILE, old=sign == "-") for sign in "-+"}
+        texts = {sign: _docstring_lines(side) for sign, side in sides.items() if side is not None}
+        return [(sign, line) for sign, line in lines if line not in texts.get(sign, ())]
 
     def _is_same_python(self, path: str) -> bool:
         """Whether both sides of a file do the same, but for comments and docstrings."""
@@ -242,6 +253,24 @@ def _without_texts(content: bytes) -> list[str] | None:
         shapes.append(f"{type(node).__name__} {values_of!r}")
         waiting += [child for child in ast.iter_child_nodes(node) if not _is_text(child)]
     return shapes
+
+
+def _docstring_lines(content: bytes) -> frozenset[str]:
+    """The lines of a Python file that docstrings have to themselves; none of no valid Python."""
+    import ast
+
+    from rlm_ci.source.python import syntax
+
+    read = syntax.read(content)
+    if read is None:
+        return frozenset()
+    lines = content.decode("utf-8", "replace").split("\n")
+    spans = [
+        (node.lineno, node.end_lineno)
+        for node in ast.walk(read.module)
+        if isinstance(node, ast.Expr) and _is_text(node)
+    ]
+    return frozenset(line for start, end in spans for line in lines[start - 1 : end])
 
 
 def _is_text(node: object) -> bool:
