@@ -97,7 +97,8 @@ _BESIDE_WORDS = (
     r"tests?|testing|ci|docs?|documentation|typos?|typings?|pre-commit|mypy|pyright|ruff|flake8|"
     r"clippy|\w*lint\w*|(?:static|spell|shell|type)-?check\w*|workflow\w*|changelog|readme|"
     r"coverage|c?python ?[23][\w.]*|py[23]\w*|pypy\w*|windows|win32|mac ?os|osx|freebsd|"
-    r"copyright|licen[cs]e|docstring\w*"
+    r"copyright|licen[cs]e|docstring\w*|mypyc|sdists?|packaging|"
+    r"(?:arm\w*|binary|built|linux|(?:many|musl)linux\w*|universal) wheels?"
 )
 #: Words of that kind which programs have, too: they count in the scope, and at the end.
 _LAST_WORDS = (

@@ -104,7 +104,8 @@ def test_issues_that_a_description_closes(title: str, body: str, issues: list[st
     "Support reduced prices", "fix!: the total of a line",
     "feat: build the index in parallel", "fix: crash when comments are empty",
     "fix: null release date crashes", "fix: example.com is refused", "Fix release dates of carts",
-    "feat: hooks for carts", "fix: types of rows that were lost", "Fix warnings shown twice",
+    "Add packages to the cart", "Support wheels of carts", "feat: hooks for carts",
+    "fix: types of rows that were lost", "Fix warnings shown twice",
 ])  # fmt: skip
 def test_a_title_of_behaviour(title: str) -> None:
     assert claims_behaviour(title)
@@ -118,6 +119,8 @@ def test_a_title_of_behaviour(title: str) -> None:
     "Fix paths on Windows",
     "feat(cart)!: new docs", "fix: wrong types", "Fix return type hints (#7)", "fix: Python 2.7",
     "fix(release): the name of the tag", "fix: broken build",
+    "Create binary wheels with mypyc (#242)", "Add manylinux wheels", "feat: sdist with tests",
+    "fix(packaging): the name of the package", "Support compilation with mypyc",
 ])  # fmt: skip
 def test_a_title_of_something_else(title: str) -> None:
     assert not claims_behaviour(title)
