@@ -22,7 +22,7 @@ _LAYOUT = re.compile(r"\s+|,(?=\s*[)\]}])")
 #: A mark by which a runner leaves a test out, or expects it to fail.
 _MARK = re.compile(
     r"@[\w.]*(?:skip(?:[iI]f|[uU]nless)?|xfail|expectedFailure)\b"
-    r"(?:\((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+\))?|#\[ignore[^]]*\]"
+    r"(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))?|#\[ignore[^]]*\]"
 )
 
 
