@@ -64,6 +64,8 @@ _MOST_FILES, _MOST_BYTES = 1_500, 24 << 20
 #: Folders with code beside the product, and files that build it.
 _BESIDE = frozenset(("doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts"))
 _TOOLS = frozenset(("setup.py", "conf.py", "noxfile.py", "tasks.py", "versioneer.py"))
+#: Files of types alone, which nothing runs.
+_OF_TYPES = (".pyi", ".d.ts", ".d.mts", ".d.cts")
 _HINTS = {
     "hollow-test": "claim what the code must give, by a value that the code does not make",
     "passes-without-change": "claim what the change adds or mends, so that the test fails without",
@@ -189,7 +191,7 @@ def _changed_code(changes: ChangeSet) -> ChangedCode:
 def _is_beside(path: str) -> bool:
     """Whether a file is code, and none of the product that tests could be about."""
     *folders, name = path.split("/")
-    return not _BESIDE.isdisjoint(folders) or name in _TOOLS
+    return not _BESIDE.isdisjoint(folders) or name in _TOOLS or name.endswith(_OF_TYPES)
 
 
 def _is_of_tests(path: str) -> bool:

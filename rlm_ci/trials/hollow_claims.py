@@ -51,6 +51,8 @@ _CHANGES = frozenset((
     "augmented_assignment", "augmented_assignment_expression", "compound_assignment_expr",
     "assignment_expression", "assignment_statement", "expression_statement",
 ))  # fmt: skip
+#: Statements that may call something.
+_STATEMENTS = frozenset(("expression_statement", *_BINDINGS))
 _CHANGED = re.compile(r"(?:await)?(\w+)(?:(?:[.\[].*?)?[-+*/|&^%]*=(?!=)|\.[\w.]+\()")
 #: What compares alike by itself, of so many characters, and what no code decides.
 _LONGEST = 400
@@ -109,10 +111,11 @@ def signs(path: str, content: bytes, tests: Sequence[TouchedTest]) -> dict[str, 
         inside = _inside(nodes, test)
         claims = _claims(inside, path)
         values = _values(inside, path)
+        given = _given(inside, path)
         is_of_types = path.endswith(_TYPED) and bool(_OF_TYPES.search(f"{test.name}\n{test.text}"))
         by_name[test.name] = TextSigns(
             len(claims),
-            sum(_is_tautology(node, values, path) for node in claims[:_MOST]),
+            sum(_is_tautology(node, values, given, path) for node in claims[:_MOST]),
             _MOCKS.search(test.text) is not None,
             _HANDLER.search(test.text) is not None,
             is_of_types or _is_of_equality(test.name.rpartition("::")[2], claims),
@@ -257,6 +260,18 @@ def _values(nodes: Iterable[Node], path: str) -> dict[str, list[tuple[int, str]]
     return values
 
 
+def _given(nodes: Iterable[Node], path: str) -> dict[str, list[tuple[int, str]]]:
+    """The statements that give each name of a test to a call, which may change it, by their end."""
+    given: dict[str, list[tuple[int, str]]] = {}
+    for node in nodes:
+        if node.type not in _STATEMENTS or _is_claim(node, path):
+            continue
+        text = text_of(node)
+        for name in set(re.findall(r"\w+", text.partition("(")[2])):
+            given.setdefault(name, []).append((node.end_byte, _folded(text)))
+    return given
+
+
 def _bound_text(text: str, at: int, values: Mapping[str, list[tuple[int, str]]]) -> tuple[str, int]:
     """What a text stands for at a byte, and since which: if it is a name, its last value."""
     for _ in range(_DEEP):
@@ -276,7 +291,12 @@ def _folded(text: str) -> str:
     return "".join(text.split())
 
 
-def _is_tautology(claim: Node, values: Mapping[str, list[tuple[int, str]]], path: str) -> bool:
+def _is_tautology(
+    claim: Node,
+    values: Mapping[str, list[tuple[int, str]]],
+    given: Mapping[str, list[tuple[int, str]]],
+    path: str,
+) -> bool:
     """Whether a claim compares two texts that are the same, or stand for the same."""
     sides = _sides(claim)
     if len(sides) != 2:
@@ -296,7 +316,11 @@ def _is_tautology(claim: Node, values: Mapping[str, list[tuple[int, str]]], path
     other, second = _bound_text(right, at, values)
     # What was bound to no call may be another thing since, and so may what a call was given.
     begun, last = min(first, second), claim.start_byte
-    return "(" in bound and bound == other and not _is_changed(bound, begun, last, values)
+    others = {
+        name: [row for row in rows if bound not in row[1]] for name, rows in given.items()
+    }  # what is not one of the two
+    is_changed = any(_is_changed(bound, begun, last, rows) for rows in (values, others))
+    return "(" in bound and bound == other and not is_changed
 
 
 def _sides(claim: Node) -> list[str]:

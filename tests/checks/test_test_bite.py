@@ -384,6 +384,14 @@ def test_tests_that_classes_elsewhere_inherit(path: str, is_shared: bool) -> Non
     assert check._are_shared(TouchedTests(tests)) == is_shared
 
 
+@pytest.mark.parametrize(("path", "is_beside"), [
+    ("shop/cart.pyi", True), ("src/cart.d.ts", True), ("src/cart.d.mts", True),
+    ("shop/cart.py", False), ("src/cart.ts", False), ("src/d.ts", False),
+])  # fmt: skip
+def test_a_file_of_types_is_no_code_that_a_test_notices(path: str, *, is_beside: bool) -> None:
+    assert check._is_beside(path) is is_beside
+
+
 def test_without_a_touched_test_nothing_runs(repo: GitRepo) -> None:
     part = judged(shop(repo, {"cart.py": BETTER}))
     assert part.summary == "no test is added or changed"

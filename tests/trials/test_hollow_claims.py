@@ -27,6 +27,9 @@ def python(body: str, name: str = "test_it") -> TextSigns:
     "assert sorted(x) == sorted(x), 'text'",
     "x.update(d)\n    want = f(x)\n    assert f(x) == want",
     "want = f(1)\n    d.update(want)\n    assert f(1) == want",
+    "want = f(x)\n    got = f(x)\n    assert got == want",
+    "g(x)\n    want = f(x)\n    got = f(x)\n    assert got == want",
+    "want = f(x)\n    g(y)\n    assert f(x) == want",
 ])  # fmt: skip
 def test_tautologies_of_python(body: str) -> None:
     result = python(body)
@@ -42,6 +45,10 @@ def test_tautologies_of_python(body: str) -> None:
     "a = C(1)\n    b = C(1)\n    b.update(d)\n    assert a == b",
     "a = f(1)\n    b = f(1)\n    b[2] = 3\n    assert a == b",
     "a = f(1)\n    b = g(a)\n    a.x = 3\n    assert g(a) == b",
+    # A call was given it between the two: before is compared with after.
+    "was = f(path.stat())\n    set_key(path, 'a')\n    now = f(path.stat())\n    assert was == now",
+    "was = f(path)\n    code = run(['set', path])\n    assert f(path) == was",
+    "was = f(path)\n    for key in keys:\n        await run(key, path)\n    assert f(path) == was",
 ])  # fmt: skip
 def test_claims_of_python(body: str) -> None:
     result = python(body)
@@ -58,6 +65,10 @@ def test_other_signs() -> None:
 
 
 @pytest.mark.parametrize(("path", "text", "tautologies"), [
+    ("x.test.js", "test('a', () => { const w = f(x); change(x); expect(f(x)).toBe(w); });", 0),
+    ("x_test.go", ("package x\nfunc TestA(t *testing.T) { w := f(s)\nchange(s)\n"
+                  "if f(s) != w { t.Fatal() } }"), 0),
+    ("tests/x.rs", "#[test]\nfn a() { let w = f(&s); change(&mut s); assert_eq!(f(&s), w); }", 0),
     ("x.test.js", "test('a', () => { expect(f(1)).toBe(f(1)); });", 1),
     ("x.test.ts", "it('a', () => { const w = f(1); expect(f(1)).toEqual(w); });", 1),
     ("x.test.js", "test('a', () => { expect(f(1)).toBe(2); });", 0),

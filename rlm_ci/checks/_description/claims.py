@@ -93,11 +93,11 @@ _LITTLE_WORDS = re.compile(
 _BEHAVIOUR_PREFIXES = frozenset(("feat", "feature", "fix", "bugfix", "hotfix", "bug"))
 #: What a run of tests here need not show (types, other machines), or is no part of the program, by
 #: the first words about it.
+_PLATFORMS = r"c?python ?[23][\w.]*|py[23]\w*|pypy\w*|windows|win32|mac ?os|osx|freebsd"
 _BESIDE_WORDS = (
     r"tests?|testing|ci|docs?|documentation|typos?|typings?|pre-commit|mypy|pyright|ruff|flake8|"
     r"clippy|\w*lint\w*|(?:static|spell|shell|type)-?check\w*|workflow\w*|changelog|readme|"
-    r"coverage|c?python ?[23][\w.]*|py[23]\w*|pypy\w*|windows|win32|mac ?os|osx|freebsd|"
-    r"copyright|licen[cs]e|docstring\w*|mypyc|sdists?|packaging|"
+    rf"coverage|{_PLATFORMS}|copyright|licen[cs]e|docstring\w*|mypyc|sdists?|packaging|"
     r"(?:arm\w*|binary|built|linux|(?:many|musl)linux\w*|universal) wheels?"
 )
 #: Words of that kind which programs have, too: they count in the scope, and at the end.
@@ -106,16 +106,19 @@ _LAST_WORDS = (
     r"example\w*"
 )
 _BESIDE = (
-    rf"(?:[\w'-]+ ){{0,4}}(?:(?:{_BESIDE_WORDS})\b|"
+    rf"(?:(?:[\w'-]+ ){{0,4}}(?:(?:{_BESIDE_WORDS})\b|"
     rf"(?:{_LAST_WORDS})(?: (?:support\w*|errors?|hints?|checks?))?(?: \(#\d+\))?\s*$)"
+    rf"|[^\n]{{0,200}}\b(?:in|on|under|for|with) (?:{_PLATFORMS})\.?(?: \(#\d+\))?\s*$)"
 )
+_BESIDE_SCOPE = rf"\((?:{_BESIDE_WORDS}|{_LAST_WORDS})\)"
 _IS_BESIDE = re.compile(
-    rf"\w+\((?:{_BESIDE_WORDS}|{_LAST_WORDS})\)!?: |(?:\w+(?:\([^()\n]+\))?!?: )?{_BESIDE}",
+    rf"\w+{_BESIDE_SCOPE}!?: |(?:\w+(?:\([^()\n]+\))?!?: )?{_BESIDE}",
     re.IGNORECASE,
 )
 _BEHAVIOUR = re.compile(
     rf"(?:{_ADDS}|fix(?:e[sd])?|fixing|mends?|supports?|supported|allows?|allowed|handles?|handled|"
-    rf"corrects?|corrected|prevents?|rejects?|accepts?|enables?|ensures?|avoids?)\b(?! {_BESIDE})",
+    rf"corrects?|corrected|prevents?|rejects?|accepts?|enables?|ensures?|avoids?)\b"
+    rf"(?! {_BESIDE}|{_BESIDE_SCOPE})",
     re.IGNORECASE,
 )
 _UNCHECKED = re.compile(
