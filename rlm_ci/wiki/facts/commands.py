@@ -211,6 +211,8 @@ def is_document(path: str) -> bool:
     folder, _, name = path.lower().rpartition("/")
     stem, _, suffix = name.rpartition(".")
     is_text = suffix in TEXTS or not stem
+    if folder.partition("/")[0] in ("docs", "doc") and folder.rpartition("/")[2] in _GUIDES:
+        return is_text
     return (
         folder in ("", ".github", "docs", "doc")
         and is_text

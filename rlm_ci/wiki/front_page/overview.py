@@ -10,6 +10,7 @@ import re
 from collections import Counter
 
 from rlm_ci.text.neutralise import code, prose
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.call_flows import FUNCTION, TOP
 from rlm_ci.wiki.facts.commands import TEXTS
@@ -128,7 +129,27 @@ def _page(part: ProgramPart, world: PageSources) -> str:
 def _doc(part: ProgramPart, world: PageSources) -> str:
     files = [file for module in part.modules if module.folder == part.key for file in module.files]
     files = files or [file for module in part.modules for file in module.files]
-    return purpose_of_files(files, part.key, world)
+    return purpose_of_files(files, part.key, world) or _contents(files, world)
+
+
+def _contents(files: Sequence[FileFacts], world: PageSources) -> str:
+    """What files without a public name are: where a program begins, or so many of a language."""
+    starts = [
+        (file, entry)
+        for file in files
+        for entry in file.outline.entries
+        if entry.kind in ("main", "script")
+    ]
+    if starts:
+        file, entry = min(starts, key=lambda pair: pair[0].path)
+        link = world.register.link(file.path, entry.line_start, entry.line_start, cell=True)
+        return f"where a program begins: {link}"
+    largest = max(files, key=lambda file: (file.outline.lines, file.path))
+    languages = sorted({file.outline.language for file in files})
+    what = f"{count(len(files), 'file')} of {listed(languages, len(languages))}"
+    return (
+        f"{what} without public names, the largest {world.register.file(largest.path, cell=True)}"
+    )
 
 
 def purpose_of_files(files: Sequence[FileFacts], folder: str, world: PageSources) -> str:
@@ -385,6 +406,8 @@ def _is_about(readme: Statement, manifest: Statement, files: Mapping[str, FileFa
     """Whether a README begins with the project that a manifest describes."""
     text = _SENTENCE.split(readme.text, maxsplit=1)[0]
     names = "|".join(re.escape(file.project) for file in files.values() if file.project)
+    if readme.text.rstrip().endswith(":"):  # it says what follows
+        return False
     is_named = bool(names) and re.search(rf"(?i)(?<!\w)(?:{names})(?!\w)", text) is not None
     return is_named or bool(_terms(text) & _terms(manifest.text))
 

@@ -20,6 +20,7 @@ from rlm_ci.wiki.facts.commands import (
     TEST,
     ProjectCommand,
     bare,
+    by_command,
     is_document,
     is_workflow,
     task_of,
@@ -190,9 +191,12 @@ def _started(facts: FileFacts) -> Iterator[PlacedCommand]:
         text = f"go run {go_folder(facts.path)}"
     elif entry is not None and facts.path == "src/main.rs":
         text = "cargo run"
+    line = entry.line_start if entry is not None else 1
     if text:
-        line = entry.line_start if entry is not None else 1
         yield PlacedCommand(facts.path, ProjectCommand(RUN, text, line, is_usual=True))
+    elif entry is not None and _RUNS_TESTS.fullmatch(facts.path):
+        text = f"python {facts.path}"
+        yield PlacedCommand(facts.path, ProjectCommand(TEST, text, line, is_usual=True))
 
 
 def go_folder(path: str) -> str:
@@ -214,6 +218,16 @@ _TWO_WORDS = frozenset((
     "cargo", "go", "npm", "pnpm", "yarn", "bun", "pip", "pip3", "uv", "poetry", "pdm", "hatch",
     "bundle", "composer", "dotnet", "deno", "mvn", "mvnw", "gradle", "gradlew", "pre-commit",
 ))  # fmt: skip
+#: Tools of one language.
+_TOOLS = {
+    **dict.fromkeys(
+        ("npm", "pnpm", "yarn", "npx", "bun", "eslint", "vitest", "jest"), "JavaScript"
+    ),
+    **dict.fromkeys(("pip", "pip3", "uv", "poetry", "hatch", "tox", "nox", "pytest"), "Python"),
+    **dict.fromkeys(("bundle", "gem", "rake", "rspec"), "Ruby"),
+    "cargo": "Rust",
+    "go": "Go",
+}
 _SAME = {
     "npm ci": "npm install",
     "npm i": "npm install",
@@ -235,11 +249,15 @@ _SINGLE = re.compile(
     r"|\b(?:jest|vitest|bun)\b.*\s-t\s"
     r"|\b(?:tests?|spec|src|__tests__)/\S*\.(?:py|[cm]?[jt]sx?|rb|php)\b"
 )
+#: All tests of one target of cargo.
+_TARGET = re.compile(r"\bcargo\b.*\s--test[ =][a-z]")
 _OF_NODE = {"vitest": "vitest run", "jest": "jest", "mocha": "mocha", "ava": "ava", "tap": "tap"}
 _NODE_TEST = re.compile(r"\bnode\b[^&|;]*?\s--test\b(?!-)[^&|;]*")
 #: What of such a command names files: a pattern, a path, a folder of tests.
 _OF_FILES = re.compile(r"['\"]?[\w./@-]*(?:\*|\.[cm]?[jt]sx?['\"]?$)|\.?/?tests?/?$")
 _SCRIPTS = frozenset(("JavaScript", "TypeScript", "TSX"))
+#: A program at the top that runs the tests.
+_RUNS_TESTS = re.compile(r"(?:run_?)?tests?\.py")
 _JVM = re.compile(r"(?:\./)?(?:mvnw?|gradlew?)\b")
 _TEST_NAME = re.compile(r"test_\w+|Test[A-Z]\w*")
 
@@ -261,7 +279,14 @@ def agreed_commands(world: PageSources, tests: Sequence[FileFacts]) -> list[dict
             rows += (
                 [{"to": "one test", **_single(single, commands, tests, world)}] if commands else []
             )
-        elif commands:
+        elif purpose == RUN:
+            # What serves the documentation, or builds again and again, runs no program.
+            commands = [
+                command
+                for command in commands
+                if by_command(command.command.runs) in ("", OTHER, RUN)
+            ]
+        if purpose != TEST and commands:
             rows.append({"to": heading, **_agreed(commands, names, world)})
     return rows if every else []
 
@@ -276,11 +301,21 @@ def _agreed(
     if not groups:
         return {"text": "not found", "where": ""}
 
-    def rank(group: list[PlacedCommand]) -> tuple[bool, bool, int, int, _Rank]:
+    languages = _main_languages(world)
+
+    def rank(group: list[PlacedCommand]) -> tuple[bool, bool, bool, int, int, _Rank]:
         kinds = {_kind(command) for command in group}
         is_own = any(command.command.text.lower() in names for command in group)
         is_part = all(_is_part(command.command.text) for command in group)
-        return not is_own, is_part, -len(kinds), min(kinds), min(command.rank for command in group)
+        is_foreign = _for_language(group[0].command.text) not in ("", *languages)
+        return (
+            not is_own,
+            is_foreign,
+            is_part,
+            -len(kinds),
+            min(kinds),
+            min(command.rank for command in group),
+        )
 
     group = min(groups.values(), key=rank)
     best: dict[int, PlacedCommand] = {}
@@ -292,9 +327,27 @@ def _agreed(
         (command.command.runs for _, command in sorted(best.items()) if command.command.runs), ""
     )
     notes = [f"runs {code(clip(runs, _RUNS), cell=True)}"] if runs.strip() else []
+    language = _for_language(first.command.text)
+    notes += [f"for {language}"] if language not in ("", *languages) else []
     notes += ["usual for such a file"] if set(best) <= {_USUAL} else []
     links = [command.link(world, cell=True) for _, command in sorted(best.items())]
     return {"text": f"{text} ({'; '.join(notes)})" if notes else text, "where": ", ".join(links)}
+
+
+def _main_languages(world: PageSources) -> tuple[str, ...]:
+    """The languages of at least a third of the program, all of JavaScript as one."""
+    lines: dict[str, int] = {}
+    for file in world.program:
+        language = file.outline.language
+        language = "JavaScript" if language in _SCRIPTS else language
+        lines[language] = lines.get(language, 0) + file.outline.lines
+    total = sum(lines.values())
+    return tuple(language for language in lines if 3 * lines[language] >= total)
+
+
+def _for_language(text: str) -> str:
+    """The language whose tool a command runs; "" for a tool of many."""
+    return _TOOLS.get(next(iter(bare(text.split()).split()), ""), "")
 
 
 def _is_part(text: str) -> bool:
@@ -337,7 +390,11 @@ def _single(
     world: PageSources,
 ) -> dict[str, str]:  # fmt: skip
     """How one test is run: as a guide says it, else as its runner usually has it."""
-    commands = [command for command in single if not command.is_of_ci]
+    commands = [
+        command
+        for command in single
+        if not command.is_of_ci and not _TARGET.search(command.command.text)
+    ]
     if commands:
         best = min(
             commands, key=lambda command: (_kind(command), len(command.command.text), command.rank)
@@ -364,16 +421,23 @@ def _runners(every: Sequence[PlacedCommand]) -> list[str]:
     return [bare(text.split()) for text in texts]
 
 
+def _of_python(test: FileFacts, name: str, texts: Sequence[str]) -> str:
+    if any(text.startswith(("pytest", "py.test")) for text in texts):
+        return f"python -m pytest {test.path}" + (f" -k {name}" if name else "")
+    if any(line.module == "unittest" for line in test.outline.imports):
+        return f"python -m unittest {test.path.removesuffix('.py').replace('/', '.')}"
+    return ""
+
+
 def _of_file(test: FileFacts, texts: Sequence[str]) -> str:
     """How the runner that ``texts`` name runs one test of a file; "" for none of these."""
     path, language = test.path, test.outline.language
-    if not re.fullmatch(r"[\w./-]+", path, re.ASCII):
+    if not re.fullmatch(r"[\w./@-]+", path, re.ASCII):
         return ""
     names = (symbol.name.rpartition(".")[2] for symbol in test.outline.symbols)
     name = next((name for name in names if _TEST_NAME.fullmatch(name)), "")
-    if language == "Python" and any(text.startswith(("pytest", "py.test")) for text in texts):
-        only = f" -k {name}" if name else ""
-        return f"python -m pytest {path}{only}"
+    if language == "Python":
+        return _of_python(test, name, texts)
     if language == "Go" and any(text.startswith("go test") for text in texts):
         only = f" -run {name}" if name else ""
         return f"go test {go_folder(path)}{only}"

@@ -10,6 +10,7 @@ from rlm_ci.source.test_files import subject_of
 from rlm_ci.text.neutralise import code, prose
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.call_flows import definition_around
+from rlm_ci.wiki.facts.commands import TEXTS
 from rlm_ci.wiki.facts.note import EXIT, OPTION
 from rlm_ci.wiki.facts.readme import listed, sentence
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, shown_name
@@ -34,6 +35,9 @@ _GUIDED, _NAMED = 4, 3
 _TELLS_HOW = re.compile(
     r"(?i)\b(?:add(?:ing|ition)?s?|new|creat\w+|writ(?:e|ing)|implement\w*|extend\w*)\b"
 )
+
+
+_DOCUMENTS = tuple(f".{suffix}" for suffix in TEXTS)
 
 
 class _Task(Value):
@@ -91,8 +95,8 @@ def _guided(world: PageSources) -> Iterator[dict[str, str]]:
             paths = list(dict.fromkeys(files))
             trials = [file for file in paths if is_test(file)]
             others = [file for file in paths if file not in trials]
-            trials = trials or of_tests
-            if not others:
+            trials = [file for file in trials or of_tests if not file.endswith(_DOCUMENTS)]
+            if all(file.endswith(_DOCUMENTS) for file in others):  # as where one has to write only
                 continue
             words = prose(chapter.text, cell=True)
             link = world.register.linked_name(words, path, chapter.line_start, chapter.line_end)

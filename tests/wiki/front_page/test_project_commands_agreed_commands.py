@@ -122,6 +122,62 @@ def test_one_test_is_run_as_its_runner_usually_does(
     assert [row for row in table if row.startswith("one test")] == [f"one test | {expected}"]
 
 
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (
+            {"runtests.py": "import unittest\n\nif __name__ == '__main__':\n    unittest.main()\n",
+             "shop/tests/__init__.py": "",
+             "shop/tests/test_till.py": "import unittest\n\nfrom shop import till\n\n\n"
+             "class TestTill(unittest.TestCase):\n    def test_count(self):\n"
+             "        till.count()\n"},
+            ["test | `python runtests.py` (usual for such a file) | [`runtests.py#L3`]",
+             ("one test | `python -m unittest shop.tests.test_till` (usual) | "
+              "[`shop/tests/test_till.py`]")],
+        ),
+        (
+            {"package.json": '{"scripts": {\n"test": "vitest",\n"start": "tsc -b --watch"}}\n',
+             "@shop/a/a.ts": "export function a() {}\n",
+             "@shop/a/a.test.ts": "import { a } from './a'\n"},
+            ["one test | `npx vitest run @shop/a/a.test.ts` (usual) | [`@shop/a/a.test.ts`]"],
+        ),
+        (
+            {"Cargo.toml": "[package]\nname = 'a'\n", "src/lib.rs": "pub fn a() {}\n",
+             "CONTRIBUTING.md": "# Contributing\n\n## Tests\n\n    cargo test --workspace\n"
+             "    cargo test --test gui\n"},
+            ["one test | `cargo test NAME` (usual) | [`CONTRIBUTING.md#L5`]"],
+        ),
+        (
+            {"docs/contributing/tests.md": "# Tests\n\n    pytest tests/test_a.py::test_b\n"},
+            ["one test | `pytest tests/test_a.py::test_b` | [`docs/contributing/tests.md#L3`]"],
+        ),
+    ],
+    ids=["a program that runs them", "a path with @", "a target of cargo", "a guide in a folder"],
+)  # fmt: skip
+def test_how_one_test_is_run_is_found_elsewhere(
+    repo: GitRepo, tmp_path: Path, files: dict[str, str], expected: list[str]
+) -> None:
+    table = rows(first_page(repo, tmp_path, PROGRAM | files), "Run and test")
+    assert [row for row in table if row.startswith(expected[0][:8])][:1] == expected[:1]
+    assert set(expected) <= set(table)
+    assert not [row for row in table if row.startswith("run ")]
+
+
+def test_the_tools_of_the_main_language_come_first(repo: GitRepo, tmp_path: Path) -> None:
+    files = {
+        "Cargo.toml": "[package]\nname = 'a'\n",
+        "src/lib.rs": "pub fn a() {\n" + "    b();\n" * 40 + "}\n",
+        "web/a.js": "export function a() {}\n" * 5,
+        "package.json": '{"scripts": {\n"lint": "eslint ."}}\n',
+        "CONTRIBUTING.md": "# Guide\n\n    npm install\n    npm run lint\n    cargo clippy\n",
+    }
+    table = rows(first_page(repo, tmp_path, files), "Run and test")
+    assert table[0].startswith("set up | `npm install` (for JavaScript) | ")
+    assert [row for row in table if row.startswith("check")] == [
+        "check | `cargo clippy` | [`CONTRIBUTING.md#L5`]"
+    ]
+
+
 def test_a_project_that_does_not_say_how_it_is_tested_says_so(
     repo: GitRepo, tmp_path: Path
 ) -> None:
