@@ -184,14 +184,14 @@ def _lacks_reviewer(reviewer: ReviewerOptions, change: ChangeSet) -> str:
     if not paths:
         return "the change leaves no file to review"
     why = "no analyzer for it is set up and installed"
-    if any(path.endswith(endings) for path in paths):
+    if "Python" in paths.values() or any(path.endswith(endings) for path in paths):
         if reviewer.ruff == _OFF:
             why = "ruff is off (review.ruff)"
         elif reviewer.ruff == _ON or locate(ruff.NAME) is not None:
             return ""
         else:
             why = "ruff is not installed"
-    return unread(paths, why)
+    return unread(paths.values(), why)
 
 
 # ── the wiki ──

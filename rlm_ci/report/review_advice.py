@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rlm_ci.source.languages import OTHER, language
+from rlm_ci.source.languages import CODE, OTHER
 from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
@@ -43,19 +43,21 @@ def advice(others: Mapping[str, int], *, auto: bool, is_change: bool) -> tuple[s
 
     ``auto``: the repository's own analyzers run already.
     """
-    names = [name for name, number in others.items() if name in ANALYZERS and number]
+    names = [name for name, number in others.items() if number and name in CODE | ANALYZERS.keys()]
     if not names:
         return None
-    text = ", ".join(
-        f"{count(others[name], f'{name} file')} ({ANALYZERS[name][0]})" for name in names[:_MOST]
-    )
+    files = [count(others[name], f"{name} file") for name in names[:_MOST]]
+    tools = [f" ({ANALYZERS[name][0]})" if name in ANALYZERS else "" for name in names[:_MOST]]
+    text = ", ".join(map("".join, zip(files, tools, strict=True)))
     left = len(names) - _MOST
     text += f" and {count(left, 'more language')}" if left > 0 else ""
     text = f"Not looked at: {text}. A model (`--model PROVIDER:NAME`) reads every file"
+    if ANALYZERS.keys().isdisjoint(names):
+        return f"{text}.", ""
     if names == ["Python"]:
         return f"{text}; or install ruff.", ""
     set_up = f"{text}; or set up the tool in the repository, and install it"
-    found_by_auto = any(ANALYZERS[name][1] for name in names)
+    found_by_auto = any(ANALYZERS[name][1] for name in names if name in ANALYZERS)
     if found_by_auto and auto:
         return f"{set_up}.", ""
     where = " on the base branch" if is_change else ""
@@ -65,9 +67,11 @@ def advice(others: Mapping[str, int], *, auto: bool, is_change: bool) -> tuple[s
     return f"{text}; or install the tool, and {add}", _BY_NAME
 
 
-def unread(paths: Iterable[str], why: str = "no analyzer for it is set up and installed") -> str:
-    """What is said where nothing can read ``paths``."""
-    files = files_by_language(Counter(map(language, paths)))
+def unread(
+    languages: Iterable[str], why: str = "no analyzer for it is set up and installed"
+) -> str:
+    """What is said where nothing can read files of these languages."""
+    files = files_by_language(Counter(languages))
     return f"nothing reads {files}: {why}, and no model is used"
 
 
@@ -79,4 +83,4 @@ def files_by_language(numbers: Mapping[str, int]) -> str:
         for name, number in ranked[:_MOST]
     ]
     left = sum(number for _, number in ranked[_MOST:])
-    return ", ".join([*files, *([count(left, "other file")] if left else [])])
+    return ", ".join([*files, *([count(left, "more file")] if left else [])])

@@ -334,7 +334,7 @@ def _fixed(loop: Part, verdict: str, *, leads: bool) -> str:
         if status == _NO_CHANGE:
             return "Not done: the agent changed nothing"
         if status == _BLOCKED:
-            return "Blocked: the agent says that no edit can reach the goal"
+            return "Blocked: the agent asks, or says that no edit can reach the goal"
         if metrics.get("gates") and status == _PAUSED:
             return "Waiting: a person must approve the result"
         what = "all gates" if metrics.get("gates") else "the validator"
@@ -395,7 +395,7 @@ def _limits(report: Report) -> str:
 
 
 def is_unread(report: Report) -> bool:
-    """Whether a review looked at no file, though tools for some of them exist."""
+    """Whether a review looked at no file, though some of them are code."""
     reach = _reach(report)
     return reach is not None and not amount(reach, "looked") and advice(report) is not None
 
@@ -403,7 +403,7 @@ def is_unread(report: Report) -> bool:
 def advice(report: Report) -> tuple[str, str] | None:
     """What would look at the rest of a review's files, and the configuration for it.
 
-    None where everything was looked at that a tool knows.
+    None where everything was looked at that a tool knows, or is code.
     """
     reach = _reach(report)
     if reach is None:

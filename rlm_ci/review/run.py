@@ -38,7 +38,7 @@ from rlm_ci.review.model.describe import WORDS, overview_of
 from rlm_ci.review.model.finder import accepted_bytes, room_for_change, source_of
 from rlm_ci.review.model.reproduce import EarlierClaim
 from rlm_ci.review.results import report as results_report
-from rlm_ci.source.languages import language
+from rlm_ci.source.languages import OTHER, language
 from rlm_ci.system import installation
 from rlm_ci.text import dates
 from rlm_ci.text.printable import count, encodable, printable
@@ -64,7 +64,9 @@ if TYPE_CHECKING:
 
 
 #: The mode of a submodule.
-_SUBMODULE = "160000"
+_SUBMODULE, _LINK = "160000", "120000"
+#: Among the first of these files, bytes of one whose first line may name its language.
+_FIRST_LINES, _SCRIPT = 500, 1 << 20
 #: Notes on the repository's own analyzers in the summary.
 _NOTES = 3
 #: Reasons to leave a file out that its author can cause.
@@ -319,8 +321,8 @@ class ReviewJob(RepositoryJob):
         change = plan.change_of(agreed.scope, self.repository)
         paths = [file.path for file in done.corpus.files]
         seen = frozenset(paths) - unseen - {path for path, _ in result.uncovered}
-        paths = paths if change is None else files_of(change)
-        reach = _reach(paths, seen, is_change=change is not None, has_auto=self._has_auto)
+        languages = {path: language(path) for path in paths} if change is None else files_of(change)
+        reach = _reach(languages, seen, is_change=change is not None, has_auto=self._has_auto)
         return part.replace(metrics={**part.metrics, "reach": reach})
 
     def wants_model(self) -> bool:
@@ -555,30 +557,38 @@ def not_looked_at(summary: str, change: ChangeSet, *, has_auto: bool) -> Part:
 
     ``has_auto``: the analyzers that are installed may run.
     """
-    paths = files_of(change)
-    reach = _reach(paths, (), is_change=True, has_auto=has_auto)
-    metrics = {"enabled": False, "files": len(paths), "looked": 0, "model": None, "reach": reach}
+    languages = files_of(change)
+    metrics: dict[str, Any] = {
+        "enabled": False,
+        "files": len(languages),
+        "looked": 0,
+        "model": None,
+    }
+    metrics["reach"] = _reach(languages, (), is_change=True, has_auto=has_auto)
     return Part(results_report.PART, summary, metrics, enabled=False)
 
 
-def files_of(change: ChangeSet) -> list[str]:
-    """The files of a change that are there at its head."""
-    return [
-        file.path
-        for file in change.files()
-        if file.status[:1] != "D" and file.new_mode != _SUBMODULE
-    ]
+def files_of(change: ChangeSet) -> dict[str, str]:
+    """The files of a change that are there at its head, each with its language; a link has none."""
+    languages: dict[str, str] = {}
+    for file in change.files():
+        if file.status[:1] != "D" and file.new_mode != _SUBMODULE:
+            known = OTHER if file.new_mode == _LINK else language(file.path)
+            if known == OTHER and file.new_mode != _LINK and len(languages) < _FIRST_LINES:
+                known = language(file.path, change.read(file.path, _SCRIPT) or b"")
+            languages[file.path] = known
+    return languages
 
 
 def _reach(
-    paths: Sequence[str], seen: Container[str], *, is_change: bool, has_auto: bool
+    languages: Mapping[str, str], seen: Container[str], *, is_change: bool, has_auto: bool
 ) -> dict[str, Any]:
-    """How many of ``paths`` were ``seen``, and the others by language, the most frequent first."""
-    others = Counter(language(path) for path in paths if path not in seen)
+    """How many files were ``seen``, and the others by language, the most frequent first."""
+    others = Counter(name for path, name in languages.items() if path not in seen)
     return {
         "change": is_change,
-        "files": len(paths),
-        "looked": len(paths) - others.total(),
+        "files": len(languages),
+        "looked": len(languages) - others.total(),
         "others": dict(sorted(others.items(), key=lambda pair: (-pair[1], pair[0]))),
         "auto": has_auto,
     }

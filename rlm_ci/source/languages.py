@@ -146,6 +146,8 @@ DATA = frozenset((
     "Just", "Less", "Makefile", "Markdown", "Meson", "Other", "Procfile", "SCSS", "SVG", "TOML",
     "TeX", "Text", "XML", "YAML", "reStructuredText",
 ))  # fmt: skip
+#: Languages that compute.
+CODE = frozenset((*_BY_SUFFIX, *_BY_INTERPRETER.values())) - DATA
 
 
 def language(path: str, first_line: bytes | str = b"") -> str:

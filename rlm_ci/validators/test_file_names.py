@@ -10,10 +10,11 @@ _SCRIPT = r"[cm]?[jt]sx?"
 #: Where a name made of lower-case words is a test's.
 _WORDED = (
     r"(?:py|rb|exs?|erl|cc|cpp|cxx|c|m|mm|lua|dart|clj[cs]?|cr|jl|ml|php|pl|sh|bash|zig|nim|"
-    rf"{_SCRIPT})"
+    rf"r|el|fish|gd|rego|v|{_SCRIPT})"
 )
 _LOWER = (
     rf"(?s)test[-_].+\.{_WORDED}|.+[-_](?:unit)?tests?\.{_WORDED}|.+\.(?:test|spec|cy)\..+"
+    r"|.+\.tests\.ps1|.+\.t\.sol"
     r"|.+_test\.go|.+_tests?\.rs"
     rf"|tests\.(?:py|{_SCRIPT})|.+_spec\.(?:rb|lua|cr)|.+[-_]e2e[-_]spec\.{_SCRIPT}"
     rf"|.+\.e2e-spec\.{_SCRIPT}|.+_suite\.erl|.+\.tftest\.hcl"

@@ -18,6 +18,7 @@ step_definitions/a.rb a.cy.ts cypress/a.cy.js foo-test.js foo_test.ts test-foo.m
 app.e2e-spec.ts a.spec.ts a.test.tsx integration_tests/a.rs unit_tests/a.c e2e-tests/a.ts
 test_data/a.json a_SUITE.erl login.robot a_test.go a_tests.rs test_a.py a_test.py tests.py
 a.test.ts.snap tests/it.rs src/cart/tests.rs app/testutils.py pkg/testutil/a.go src/org/x/ATest.java
+Get-Thing.Tests.ps1 testthat/test-sum.R foo-test.el Token.t.sol policy_test.rego test_player.gd
 """
 SOURCE = """
 src/main/java/Latest.java src/Contest.kt src/main/java/org/TestFoo.java src/main/java/AuditIT.java
@@ -25,6 +26,7 @@ src/main/scala/CipherSuite.scala src/main/kotlin/KeySpec.kt app/job_spec.py src/
 src/t/a.py app/features/login.ts src/features/cart/index.ts test_server.go latest/a.py
 contests/a.rb attest.js protest.ts src/testing/client.py testimony.py a/testable/b.py Manifests/a.cs
 greatest.cc a.txt t.py x.tsx src/tester.js latest.test
+src/Tests.ps1 src/contests.ps1 token.sol latest.R protest.el
 src/commands/test.ts shop/management/commands/test.py lib/test.rb
 """
 

@@ -24,6 +24,7 @@ from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.refute import VERDICTS
 from rlm_ci.review.results import json_lists
 from rlm_ci.review.results.merge import rank, without_count
+from rlm_ci.source.languages import language
 from rlm_ci.text.neutralise import clip, code, fence, prose, record_pieces
 from rlm_ci.text.printable import count, printable
 
@@ -76,7 +77,7 @@ def part(
     if result.status == FAILED:
         state = NOT_RUN
     elif files and not looked and not result.uncovered:
-        summary = review_advice.unread(path for path, _ in unseen)
+        summary = review_advice.unread(language(path) for path, _ in unseen)
         # A change without code is fine; a repository of which nothing was read is no answer.
         state = NOT_RUN if options["changed"] is None else None
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from testing.program import Cli
     from testing.repositories.git_repo import GitRepo
@@ -47,6 +49,42 @@ def test_what_nobody_looked_at_has_a_row_and_fails_only_where_a_review_is_demand
     gone = cli("pr", "--base", f"{last}~1", "--review", "on", cwd=repo)
     assert gone.code == 0
     assert re.search(r"(?m)^– review +not looked at: the change has no file", gone.stdout)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("run", "#!/bin/sh\nrm -rf /\n", "1 Shell file (shellcheck)"),
+        ("bin/tool", "#!/usr/bin/env perl\nprint 1;\n", "1 Perl file. A model"),
+        ("tool.ps1", "exit 1\n", "1 PowerShell file. A model"),
+    ],
+)
+def test_code_is_known_by_its_first_line_and_has_no_tick_where_nothing_read_it(
+    cli: Cli, repo: GitRepo, name: str, content: str, said: str
+) -> None:
+    base = repo.write("README.md", "# Shop\n").commit()
+    repo.write(name, content).commit()
+    ended = cli("pr", "--base", base, cwd=repo)
+    assert said in " ".join(ended.stdout.split())
+    assert ended.stdout.splitlines()[-1].startswith("! Checks clean, code not reviewed")
+
+
+def test_a_script_of_python_is_looked_at_without_a_suffix(cli: Cli, repo: GitRepo) -> None:
+    base = repo.write("README.md", "# Shop\n").commit()
+    repo.write("bin/tool", "#!/usr/bin/env python3\nprint(missing)\n").commit()
+    ended = cli("pr", "--base", base, cwd=repo)
+    assert "bin/tool:2  review/ruff-f821  high" in ended.stdout
+    assert ended.code == 1
+
+
+def test_a_link_is_no_file_that_an_analyzer_would_read(cli: Cli, repo: GitRepo) -> None:
+    base = repo.write("README.md", "# Shop\n").commit()
+    (repo.path / "link.py").symlink_to("/etc/passwd")
+    (repo.path / "run").symlink_to("nowhere")
+    repo.write("fine.py", "x = 1\n").commit()
+    ended = cli("pr", "--base", base, cwd=repo)
+    assert "analyzers read 1 of 3 changed" in " ".join(ended.stdout.split())
+    assert "install ruff" not in ended.stdout
 
 
 def test_only_what_is_new_is_annotated_and_the_base_says_what_counts(

@@ -90,6 +90,12 @@ def test_code_that_nobody_reviewed_has_no_tick_and_prose_has_one() -> None:
     headline = "Checks clean, code not reviewed: 1 check, nothing to fix"
     assert render(report, "text").splitlines()[-1].startswith(f"! {headline} (")
     assert f"## ⚠️ {headline}" in render(report, "markdown")
+    # No analyzer is known for it; a model reads it all the same.
+    scripts = back(reviewed({"PowerShell": 2, "Markdown": 1, "<b>": 4}, looked=0, files=7))
+    text = render(scripts, "text")
+    assert text.splitlines()[-1].startswith(f"! {headline} (")
+    assert "2 PowerShell files. A model (" in text
+    assert "<b>" not in text
     prose = back(reviewed({"Markdown": 3}, looked=0, files=3))
     assert render(prose, "text").splitlines()[-1].startswith("✓ Clean: 1 check, nothing to fix (")
 
