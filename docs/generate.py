@@ -23,7 +23,7 @@ from rlm_ci.report.findings import Severity
 # A script has no folder above its own to import from.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from docs import record_schemas, rule_pages
+from docs import record_schemas, rule_pages, stored_fields
 from docs.rule_pages import cell
 
 if TYPE_CHECKING:
@@ -456,6 +456,7 @@ def generated() -> dict[Path, str]:
         TOP / ".claude-plugin/plugin/hooks/hooks.json": hook_files.plugin(),
         TOP / "schemas" / "config.schema.json": config_schema(),
         **{TOP / "schemas" / name: text for name, text in record_schemas.schemas().items()},
+        stored_fields.FILE: stored_fields.text(),
         TOP / "docs" / "reference.md": reference(),
         **{TOP / "docs" / "commands" / f"{name}.md": command_page(name) for name in cli.COMMANDS},
         TOP / "docs" / "rules.md": rule_pages.rules(),

@@ -16,7 +16,7 @@ from rlm_ci import decoding
 from rlm_ci.receipts.receipt import Receipt
 from rlm_ci.runs.manifest import Manifest
 from rlm_ci.runs.request import RunRequest
-from rlm_ci.runs.task_summary import TaskMetrics
+from rlm_ci.runs.task_summary import TaskMetrics, TaskState
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 _FIELD = re.compile(r"(?P<comments>(?:    #: .*\n)*)    (?P<name>\w+): ")
@@ -42,6 +42,13 @@ _SCHEMAS: dict[str, tuple[type[Any], str, str, str, dict[str, Any]]] = {
         "version",
         {},
     ),
+    "task-state": (
+        TaskState,
+        "rlm-ci task state",
+        "How a task stands: out/<task-id>/state.json, version 1.",
+        "version",
+        {},
+    ),
     "request": (
         RunRequest,
         "rlm-ci run request",
@@ -62,6 +69,10 @@ _SCHEMAS: dict[str, tuple[type[Any], str, str, str, dict[str, Any]]] = {
 def schemas() -> dict[str, str]:
     """The text of each file by its name in ``schemas/``."""
     return {f"{name}.schema.json": _text(*row) for name, row in _SCHEMAS.items()}
+
+
+def records() -> list[type[Any]]:
+    return [row[0] for row in _SCHEMAS.values()]
 
 
 def _text(record: type[Any], title: str, description: str, first: str, more: dict[str, Any]) -> str:

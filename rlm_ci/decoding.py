@@ -280,8 +280,8 @@ def decoder(cls: Any) -> Reader:
     return read
 
 
-def readers_of(cls: Any) -> dict[str, Reader]:
-    """The readers of the fields of ``cls`` by name."""
+def annotations_of(cls: Any) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """The annotation of each field of ``cls``, and what the names in it stand for."""
     annotations: dict[str, tuple[str, Any]] = {}
     for base in reversed([base for base in cls.__mro__ if getattr(base, "_fields", ())]):
         names = {**vars(sys.modules[base.__module__]), **base._types()}  # noqa: SLF001 - of values
@@ -290,7 +290,19 @@ def readers_of(cls: Any) -> dict[str, Reader]:
     for name in cls._optional or ():  # it is left out, and not null
         text, names = annotations[name]
         annotations[name] = text.removesuffix(" | None"), names
-    readers = {name: reader(*annotations[name]) for name in cls._fields}
+    return {name: annotations[name] for name in cls._fields}
+
+
+def needed_of(cls: Any) -> frozenset[str]:
+    """The fields that JSON of any age must have."""
+    fields = frozenset(cls._fields)
+    needed = cls._required if cls._optional is None else fields.difference(cls._optional)
+    return frozenset(needed).difference(cls._recent)
+
+
+def readers_of(cls: Any) -> dict[str, Reader]:
+    """The readers of the fields of ``cls`` by name."""
+    readers = {name: reader(*row) for name, row in annotations_of(cls).items()}
     return readers | {name: _counted(readers[name], *limits) for name, *limits in cls._items}
 
 
@@ -305,9 +317,7 @@ def _counted(read: Reader, minimum: int, maximum: int) -> Reader:
 
 def _record_reader(cls: Any) -> Reader:
     readers = readers_of(cls)
-    optional = cls._optional
-    needed = cls._required if optional is None else frozenset(readers).difference(optional)
-    needed = needed.difference(cls._recent)
+    needed = needed_of(cls)
     required = [name for name in readers if name in needed]
     if cls._is_row:
         read = _row_reader(readers, len(required), cls._of_fields)

@@ -22,7 +22,6 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from rlm_ci.decoding import Count, ExitCode, Text, Words
     from rlm_ci.runs.manifest import Manifest
@@ -74,6 +73,45 @@ class TaskMetrics(Value):
     runs: tuple[EndedRun, ...]
 
 
+class RunCounts(Value):
+    """How the runs of a task ended."""
+
+    _optional = ()
+
+    total: Count
+    succeeded: Count
+    failed: Count
+    cancelled: Count
+
+
+class LastRun(Value):
+    """The run that ended last."""
+
+    _optional = ()
+
+    run_id: Text
+    pipeline_id: Text
+    status: manifests.RunStatus
+    #: Of rlm-ci's table.
+    exit_code: ExitCode | None
+    completed_at: manifests.Timestamp
+    manifest: Text
+
+
+class TaskState(Value):
+    """How a task stands, in short."""
+
+    _optional = ()
+
+    version: manifests.ManifestVersion
+    task_id: Text
+    updated_at: manifests.Timestamp
+    runs: RunCounts
+    #: Of all runs together.
+    duration_seconds: Seconds
+    last_run: LastRun
+
+
 def record(task_folder: str, out_folder: str, ended: Manifest, now: float) -> None:
     """Add the run ``ended`` to the metrics and the state of its task, or replace it there.
 
@@ -88,11 +126,9 @@ def record(task_folder: str, out_folder: str, ended: Manifest, now: float) -> No
             rows[ended.run_id] = _row(ended, now)
             ordered = [rows[run_id] for run_id in sorted(rows)]
             at = manifests.timestamp(now)
-            metrics = TaskMetrics(VERSION, ended.task_id, at, tuple(ordered)).to_dict()
-            _write(path, metrics)
-            head = {name: value for name, value in metrics.items() if name != "runs"}
+            _write(path, TaskMetrics(VERSION, ended.task_id, at, tuple(ordered)))
             _make_out(out_folder)
-            _write(os.path.join(out_folder, STATE), {**head, **_state(ordered)})
+            _write(os.path.join(out_folder, STATE), _state(ended.task_id, at, ordered))
     except OSError as error:
         raise files.storage_error(error, path) from None
 
@@ -143,15 +179,17 @@ def _row(run: Manifest, now: float) -> EndedRun:
     )
 
 
-def _state(rows: list[EndedRun]) -> dict[str, Any]:
+def _state(task_id: str, at: str, rows: list[EndedRun]) -> TaskState:
     statuses = [row.status for row in rows]
     last = max(rows, key=lambda row: manifests.moment(row.completed_at))
-    fields = ("run_id", "pipeline_id", "status", "exit_code", "completed_at", "manifest")
-    return {
-        "runs": {"total": len(rows)} | {name: statuses.count(name) for name in manifests.ENDED},
-        "duration_seconds": round(sum(row.duration_seconds for row in rows), 3),
-        "last_run": {name: getattr(last, name) for name in fields},
-    }
+    return TaskState(
+        VERSION,
+        task_id,
+        at,
+        RunCounts(len(rows), *map(statuses.count, manifests.ENDED)),
+        round(sum(row.duration_seconds for row in rows), 3),
+        LastRun(**{name: getattr(last, name) for name in LastRun._fields}),
+    )
 
 
 def _make_out(folder: str) -> None:
@@ -177,5 +215,5 @@ def remove(folder: str) -> None:
             os.rmdir(os.path.dirname(folder))
 
 
-def _write(path: str, document: dict[str, Any]) -> None:
-    files.write(path, f"{json.dumps(document, indent=2)}\n".encode(), 0o600)
+def _write(path: str, document: Value) -> None:
+    files.write(path, f"{json.dumps(document.to_dict(), indent=2)}\n".encode(), 0o600)
