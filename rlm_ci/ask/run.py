@@ -194,16 +194,22 @@ def _summary(
 _STANDING = "standing"
 #: Characters of the question in the prompt of each sub-call.
 _QUESTION = 2000
-#: The limits of the mode, and their settings.
-_LIMITS = {
-    "searches": "searches", "reads": "reads", "subcalls": "subcalls", "read_bytes": "read_bytes",
-    "snippets": "snippets", "snippet_bytes": "snippet_bytes",
-    "subcall_input_bytes": "subcall_bytes", "prompt_bytes": "prompt_bytes", "top_k": "top_k",
-    "preview_bytes": "preview_bytes", "concurrency": "concurrency",
+#: The limits of the mode that are settings, and the others: what a plan may do before the next one
+#: corrects it, and what one sub-call reads.
+_SETTINGS = (
+    "reads", "subcalls", "read_bytes", "prompt_bytes", "top_k", "preview_bytes", "concurrency",
+)  # fmt: skip
+_FIXED = {
+    "searches": 4, "snippets": 8, "snippet_bytes": 8192, "subcall_input_bytes": 120_000,
+    "counts": 4,
 }  # fmt: skip
-#: The counts and maps of a plan, and the sub-calls of one map.
-_COUNTS, _MAPS = {"counts": 4}, {"maps": 1, "map_parts": 1000}
-_ORDER = (*_LIMITS, *_COUNTS, *_MAPS)
+#: The maps of a plan, and the sub-calls of one map.
+_MAPS = {"maps": 1, "map_parts": 1000}
+_ORDER = (
+    "searches", "reads", "subcalls", "read_bytes", "snippets", "snippet_bytes",
+    "subcall_input_bytes", "prompt_bytes", "top_k", "preview_bytes", "concurrency", "counts",
+    *_MAPS,
+)  # fmt: skip
 #: In the REPL: how deep children with a REPL of their own may go, and the seconds of one block.
 _REPL = {"max_depth": 2, "block_seconds": 120}
 
@@ -446,13 +452,11 @@ def _fitting(settings: Settings, agreed: AgreedContext) -> dict[str, int]:
         "prompt_bytes": int(prompt * _PLAN), "read_bytes": text, "snippet_bytes": text,
         "subcall_input_bytes": prompt - min(_FRAME, prompt // 5),
     }  # fmt: skip
-    limits = {}
-    for limit, name in _LIMITS.items():
-        is_free = settings.sources[f"symbolic.{name}"] == "default"
-        limits[limit] = getattr(settings.symbolic, name)
-        if limit in rooms and is_free:
-            limits[limit] = min(limits[limit], max(1, rooms[limit]))
-    return limits | _COUNTS | ({} if prompt < _SHORT else _MAPS)
+    limits = {name: getattr(settings.symbolic, name) for name in _SETTINGS} | _FIXED
+    for name, room in rooms.items():
+        if settings.sources.get(f"symbolic.{name}", "default") == "default":
+            limits[name] = min(limits[name], max(1, room))
+    return limits | ({} if prompt < _SHORT else _MAPS)
 
 
 def _require_our_agent(settings: Settings) -> None:

@@ -45,7 +45,7 @@ OPTIONS = (
             "integer", env=("DIFF_BUDGET_MAX_LINES",), flag="--max-lines", metavar="N", minimum=0,
             input="max-lines"),
     Setting("diff_budget.renames", "count a rename as one file with its changed lines",
-            default=True, kind="boolean", flag="--renames",
+            default=True, kind="boolean", flag="--renames", file=False,
             off="count a rename as a deletion and an addition"),
     Setting("diff_budget.ignore", "patterns of paths that do not count", (), "list",
             metavar="PATTERN"),

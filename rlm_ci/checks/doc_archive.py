@@ -55,9 +55,9 @@ ID = "doc-archive"
 SUMMARY = "archive stubs lead to their full text"
 OPTIONS = (
     Setting("doc_archive.all", "check every stub, not only those that the change touches",
-            default=False, kind="boolean", flag="--all"),
+            default=False, kind="boolean", flag="--all", file=False),
     Setting("doc_archive.fetch", "fetch the archive branch where it is missing",
-            default=False, kind="boolean", flag="--fetch"),
+            default=False, kind="boolean", flag="--fetch", file=False),
 )  # fmt: skip
 HOOKS = {ID: {"args": ("--",), "stages": ("pre-commit",), "files": r"\.(md|markdown|mdx)$"}}
 POLICY_FILES = (POLICY,)

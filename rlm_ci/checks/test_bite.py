@@ -43,8 +43,6 @@ OPTIONS = (
     Setting("test_bite.minutes", "maximum minutes of all runs together", 10, "number", minimum=0),
     Setting("test_bite.validator", "command that runs tests, from which one for single tests is "
             "made: auto finds one for each language", "auto", metavar="CMD|auto"),
-    Setting("test_bite.setup", "command that installs what the tests need, with network, in the "
-            "sandbox and in a copy of the base", metavar="CMD"),
     Setting("test_bite.override_reason", "why tests may not bite; '(until YYYY-MM-DD)' in it ends "
             "the override", env=(_VARIABLE,), own_env=False, file=False),
 )  # fmt: skip
@@ -280,9 +278,8 @@ def _result(
         base,
         None if changes.worktree else changes.head,
         options.environ,
-        setup=chosen.setup,
+        setup=options.loop.setup,
         validator=chosen.validator,
-        where="test_bite.setup",
     )
     if not compared.sandbox().isolated:
         raise ConfigError("there is no sandbox", where=ID, hint="see rlm-ci doctor")
@@ -348,7 +345,7 @@ def _not_judged(result: BiteResult) -> Iterator[Finding]:
         why = f"; the runner ends with: {printable(last)[:200]}" if last else ""
         yield Finding(
             f"{ID}/not-judged", Severity.INFO, f"not judged, as it does not pass here: {what}{why}",
-            hint="test_bite.setup installs what tests need; they run without network",
+            hint="loop.setup installs what tests need; they run without network",
             evidence=tuple(Location(each.path, each.line) for each in result.failing[:20]),
         )  # fmt: skip
 

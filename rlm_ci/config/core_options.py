@@ -73,8 +73,6 @@ REPORT: tuple[Setting, ...] = (
             "list", metavar="CHECK", input="checks"),
     Setting("fail_level", "lowest severity that fails the run", "high", "choice",
             flag="--fail-level", metavar="LEVEL", choices=SEVERITIES, input="fail-level"),
-    Setting("templates", "folder of your own templates, read from the base commit",
-            ".rlm-ci/templates", metavar="DIR"),
     Setting("suppressions", "accepted findings; they are reported and never fail the run", (),
             "table", columns=(
                 Setting("rule", "rule id, or a check's id for all of its rules", required=True),
@@ -86,6 +84,10 @@ REPORT: tuple[Setting, ...] = (
                 Setting("reason", "why the finding is accepted", required=True),
                 Setting("until", "last day of the suppression, YYYY-MM-DD"),
             )),
+)  # fmt: skip
+TESTS: tuple[Setting, ...] = (
+    Setting("loop.setup", "command that installs what tests need, with network: in the fresh copy "
+            "for the last verdict, and in a copy of the base for test-bite and reproductions"),
 )  # fmt: skip
 OUT: tuple[Setting, ...] = (
     Setting("out", "folder for report.json, comment.md, report.sarif, report.html (default: the "
@@ -115,4 +117,4 @@ MACHINE: tuple[Setting, ...] = (
         "pushed to"),
 )  # fmt: skip
 #: What every judging command may need; a hook has no time to look at more.
-CORE = (*COMMON, *CHANGE, *LOCAL_CHANGE, *PATHS, *REPORT, *OUT, *MACHINE)
+CORE = (*COMMON, *CHANGE, *LOCAL_CHANGE, *PATHS, *REPORT, *TESTS, *OUT, *MACHINE)

@@ -21,8 +21,6 @@ PUBLISH: tuple[Setting, ...] = (
             "check run of its own (default: the workflow's job)", metavar="NAME", input="name"),
     Setting("publish.check_run", "post a check run with the verdict", default=True,
             kind="boolean"),
-    Setting("publish.least", "lowest severity that gets a review comment", "low",
-            "choice", choices=SEVERITIES),
     Setting("github.token", "token for posting on GitHub", env=("GITHUB_TOKEN",), secret=True,
             file=False, input="github-token"),
     Setting("github.label_token", "token that sets the label of /rlm-ci fix; a label that is set "
@@ -173,16 +171,12 @@ LOOP: tuple[Setting, ...] = (
             metavar="NAME"),
     Setting("loop.agent_env", "environment variables that an external agent gets", (), "list",
             metavar="NAME"),
-    Setting("loop.agent_minutes", "maximum minutes of one turn of an external agent", 60, "number",
-            minimum=0),
     Setting("loop.command_seconds", "maximum seconds of one command that the built-in agent "
             "runs; 0 turns its commands off", 120, "number", minimum=0),
     # A repository must not be able to let a model run commands outside of a sandbox.
     Setting("loop.run_without_sandbox", "let the built-in agent run commands unsandboxed; where "
             "there is no sandbox", default=False, kind="boolean",
             flag="--run-without-sandbox", file=False),
-    Setting("loop.setup", "command that installs what the validator needs, with network, in "
-            "the fresh copy for the last verdict"),
     Setting("loop.allow_test_edits", "let the agent edit existing tests",
             default=False, kind="boolean", flag="--allow-test-edits", file=False),
     Setting("loop.allow", "accept findings of this guard rule, such as tamper/binary; repeatable",
@@ -209,33 +203,33 @@ LOOP: tuple[Setting, ...] = (
 EPISODE: tuple[Setting, ...] = (
     Setting("episode.environment", "how the model may act: generic (rlm), coding (dspy, "
             "dspy-coding, framework), or pure_rlm (pure-rlm)", "generic", flag="--environment",
-            metavar="NAME"),
+            metavar="NAME", file=False),
     Setting("episode.max_steps", "maximum number of steps", 4, "integer", minimum=1,
-            flag="--max-steps", metavar="N"),
+            flag="--max-steps", metavar="N", file=False),
     Setting("episode.exec_timeout", "maximum seconds of one piece of code", 30, "number",
-            minimum=1, flag="--exec-timeout", metavar="N"),
+            minimum=1, flag="--exec-timeout", metavar="N", file=False),
     Setting("episode.branch_width", "candidates for each step; the best of them is carried out",
-            1, "integer", minimum=1, flag="--branch-width", metavar="N"),
+            1, "integer", minimum=1, flag="--branch-width", metavar="N", file=False),
     Setting("episode.framework", "framework that runs the episode: dspy, pydantic_ai or "
-            "google_adk (default: none)", flag="--framework", metavar="NAME"),
+            "google_adk (default: none)", flag="--framework", metavar="NAME", file=False),
     Setting("episode.max_depth", "maximum depth of delegated tasks", 2, "integer", minimum=0,
-            flag="--max-depth", metavar="N"),
+            flag="--max-depth", metavar="N", file=False),
     Setting("episode.max_children_per_step", "maximum number of tasks that one step delegates", 4,
-            "integer", minimum=1, flag="--max-children-per-step", metavar="N"),
+            "integer", minimum=1, flag="--max-children-per-step", metavar="N", file=False),
     Setting("episode.parallelism", "maximum number of parallel children", 2, "integer", minimum=1,
-            flag="--parallelism", metavar="N"),
+            flag="--parallelism", metavar="N", file=False),
     Setting("episode.time_budget_seconds", "maximum seconds of the whole episode; what still "
             "runs then is killed (default: no limit)", kind="number", minimum=0,
-            flag="--time-budget-seconds", metavar="N"),
+            flag="--time-budget-seconds", metavar="N", file=False),
     Setting("episode.sub_model", "model for children and sub-calls (default: the same)",
-            flag="--sub-model", metavar="NAME"),
+            flag="--sub-model", metavar="NAME", file=False),
     # A repository must not be able to name programs that run outside of the sandbox.
     Setting("episode.mcp_config", "file of the MCP servers whose tools the model gets, outside of "
             "the repository", flag="--mcp-config", metavar="FILE", file=False),
     Setting("episode.mcp_server", "only this server of --mcp-config (default: all)",
             flag="--mcp-server", metavar="NAME", file=False),
     Setting("episode.sub_provider", "provider of --sub-model: openai or azure (default: the same)",
-            flag="--sub-provider", metavar="NAME"),
+            flag="--sub-provider", metavar="NAME", file=False),
 )  # fmt: skip
 CHAT: tuple[Setting, ...] = (
     Setting("chat.session_id", "id of the conversation", flag="--session-id", metavar="ID",
@@ -269,26 +263,18 @@ SYMBOLIC: tuple[Setting, ...] = (
             flag="--context", metavar="PATH", file=False),
     Setting("context.encoding", "encoding of a context: by BOM and bytes (auto), none (bytes), "
             "or one such as shift_jis", "auto",
-            flag="--context-encoding", metavar="NAME"),
+            flag="--context-encoding", metavar="NAME", file=False),
     Setting("symbolic.environment", "how a question is answered: by plans that look into the text "
             "(symbolic), or by code (repl)", "symbolic", "choice",
-            choices=("symbolic", "repl"), flag="--environment", metavar="NAME"),
+            choices=("symbolic", "repl"), flag="--environment", metavar="NAME", file=False),
     Setting("symbolic.min_bytes", "size of a goal in bytes above which auto is symbolic", 1 << 20,
             "integer", minimum=1, env=("RLM_SYMBOLIC_MIN_BYTES",)),
-    Setting("symbolic.searches", "maximum searches of one plan", 4, "integer", minimum=1,
-            env=("RLM_MAX_SEARCHES_PER_ITERATION",)),
     Setting("symbolic.reads", "maximum reads of one plan", 8, "integer", minimum=1,
             env=("RLM_MAX_CHUNK_READS_PER_ITERATION",)),
     Setting("symbolic.subcalls", "maximum sub-calls of one plan", 4, "integer", minimum=1,
             env=("RLM_MAX_SUBCALLS_PER_ITERATION",)),
     Setting("symbolic.subcall_models", "models that a plan may use for a sub-call, in addition "
             "to the run's own", (), "list", metavar="NAME"),
-    Setting("symbolic.snippets", "maximum snippets and spans of one sub-call", 8, "integer",
-            minimum=1, env=("RLM_MAX_SNIPPETS_PER_SUBCALL",)),
-    Setting("symbolic.snippet_bytes", "maximum bytes of one snippet", 8192, "integer", minimum=1,
-            env=("RLM_MAX_BYTES_PER_SNIPPET",)),
-    Setting("symbolic.subcall_bytes", "maximum bytes of text for one sub-call", 120000,
-            "integer", minimum=1, env=("RLM_MAX_SUBCALL_INPUT_BYTES",)),
     Setting("symbolic.prompt_bytes", "maximum bytes of one planner prompt", 32768, "integer",
             minimum=1, env=("RLM_MAX_PLANNER_PROMPT_BYTES",)),
     Setting("symbolic.concurrency", "maximum number of parallel sub-calls", 4, "integer", minimum=1,
@@ -320,13 +306,7 @@ RECURSION: tuple[Setting, ...] = (
     Setting("recursion.concurrency", "maximum number of parallel model calls", 8, "integer",
             minimum=1, flag="--concurrency", metavar="N"),
     Setting("recursion.max_depth", "maximum depth of splitting", 32, "integer", minimum=1,
-            flag="--max-depth", metavar="N"),
-    Setting("recursion.leaf_bytes", "size in bytes above which a node is split", 262144, "integer",
-            minimum=1),
-    Setting("recursion.leaf_files", "number of files above which a node is split", 16, "integer",
-            minimum=1),
-    Setting("recursion.max_file_bytes", "size in bytes above which a file is left out and listed",
-            1 << 20, "integer", minimum=1),
+            flag="--max-depth", metavar="N", file=False),
     Setting("recursion.exclude", "patterns of paths that are left out and listed", (),
             "list", metavar="PATTERN"),
     Setting("recursion.include_generated", "also read generated and vendored files, as "
@@ -349,9 +329,6 @@ REVIEW: tuple[Setting, ...] = (
     Setting("review.depth", "how the model reviews a change: quick (it reads), normal (also with "
             "tools, where it can), or deep (longer)", "normal", "choice",
             choices=("quick", "normal", "deep"), flag="--depth", metavar="DEPTH"),
-    Setting("review.refute_level", "lowest severity for which a second, independent question "
-            "tries to refute a model's finding; off for none", "high", "choice",
-            choices=(*SEVERITIES, "off")),
     Setting("review.proofs", "have reproductions of what a model claims of a change run in the "
             "sandbox: auto (if there is one), or off", "auto", "choice", choices=("auto", "off")),
     Setting("review.repair_level", "lowest severity of a proven finding for which the model is "
@@ -371,8 +348,6 @@ REVIEW: tuple[Setting, ...] = (
                 Setting("level", "severity of a finding that rests on it and that no run shows "
                         "(default: medium)", "medium", "choice", choices=SEVERITIES),
             )),
-    Setting("review.setup", "command that installs what reproductions of claims need, with "
-            "network, in a copy of the base; what it adds there is seen by base and head"),
     Setting("review.ruff", "built-in analyzer for Python; auto: if it is installed", "auto",
             "choice", choices=("auto", "on", "off")),
     Setting("review.ruff.extend", "further ruff rules, by code or prefix, such as D; they "
@@ -406,11 +381,11 @@ WIKI: tuple[Setting, ...] = (
     Setting("wiki.site", "folder for a static site with search", flag="--site",
             metavar="DIR", file=False),
     Setting("wiki.prose", "let a model write prose, if one is set", default=True,
-            kind="boolean", flag="--prose", off="write no prose"),
+            kind="boolean", flag="--prose", off="write no prose", file=False),
     Setting("wiki.push", "push the pages", default=False, kind="boolean", flag="--push",
             file=False),
     Setting("wiki.target", "target of --push: pr (a pull request), branch:NAME, or wiki (the "
-            "repository's GitHub wiki)", "pr", flag="--to", metavar="TARGET"),
+            "repository's GitHub wiki)", "pr", flag="--to", metavar="TARGET", file=False),
 )  # fmt: skip
 WIKI_CHECK: tuple[Setting, ...] = (
     Setting("wiki.check", "exit with 1 if a page in --out, else in wiki.folder, is stale; write "
@@ -424,7 +399,7 @@ TOGETHER_OF_PR: tuple[Setting, ...] = (
 )  # fmt: skip
 TOGETHER: tuple[Setting, ...] = (
     Setting("together.max_changes", "maximum number of pull requests to compare, the latest first",
-            100, "integer", minimum=2, flag="--max-changes", metavar="N"),
+            100, "integer", minimum=2, flag="--max-changes", metavar="N", file=False),
 )  # fmt: skip
 AGENT_HOOKS: tuple[Setting, ...] = (
     Setting("agent_hooks.enabled", "judge what a coding agent changed, when it stops",
@@ -459,7 +434,8 @@ DELEGATE: tuple[Setting, ...] = (
             env=("SPAWN_START_TIMEOUT_MS", "CODEX_DELEGATION_SPAWN_START_TIMEOUT_MS",
                  "DELEGATION_SPAWN_START_TIMEOUT_MS")),
     Setting("delegate.depth", "how many runs above this one have delegated it; set by "
-            "delegate.spawn", 0, "integer", minimum=0, file=False),
+            "delegate.spawn", 0, "integer", minimum=0, file=False, own_env=False,
+            env=("RLM_CI_DELEGATE_DEPTH",)),
     Setting("delegate.question_expiry_fallback", "what becomes of a run that pauses for a question "
             "when the question expires: it stays paused (pause), goes on (resume) or is cancelled "
             "(fail)", "pause", "choice", choices=("pause", "resume", "fail"), file=False),

@@ -35,17 +35,37 @@ _ALIKE = 0.8
 
 #: Settings of older versions, and the value that each has now.
 _FIXED = {
+    "loop.agent_minutes": 60,
+    "publish.least": "low",
     "publish.max_annotations": 500,
     "publish.max_comments": 50,
     "publish.max_on_files": 5,
     "publish.max_per_file": 10,
     "publish.unfinished": "action_required",
     "recursion.attempts": 2,
+    "recursion.leaf_bytes": 262144,
+    "recursion.leaf_files": 16,
+    "recursion.max_file_bytes": 1048576,
+    "review.refute_level": "high",
     "symbolic.block_seconds": 120,
     "symbolic.counts": 4,
     "symbolic.map_parts": 1000,
     "symbolic.maps": 1,
     "symbolic.max_depth": 2,
+    "symbolic.searches": 4,
+    "symbolic.snippet_bytes": 8192,
+    "symbolic.snippets": 8,
+    "symbolic.subcall_bytes": 120000,
+    "templates": ".rlm-ci/templates",
+}
+#: Settings of older versions, and those that now say the same.
+_MERGED = {"review.setup": "loop.setup", "test_bite.setup": "loop.setup"}
+#: Further variables of settings of older versions.
+_OLD_VARIABLES = {
+    "RLM_MAX_SEARCHES_PER_ITERATION": "symbolic.searches",
+    "RLM_MAX_BYTES_PER_SNIPPET": "symbolic.snippet_bytes",
+    "RLM_MAX_SNIPPETS_PER_SUBCALL": "symbolic.snippets",
+    "RLM_MAX_SUBCALL_INPUT_BYTES": "symbolic.subcall_bytes",
 }
 
 
@@ -201,12 +221,14 @@ def variable_doubts(environ: Mapping[str, str], rows: Iterable[Setting]) -> list
     Raises ConfigError for the variable of a setting that older versions had.
     """
     variables = {name for row in rows for name in row.variables}
-    fixed = {_variable(key): value for key, value in _FIXED.items()}
+    old = {_variable(key): key for key in (*_FIXED, *_MERGED)} | _OLD_VARIABLES
     unread = [name for name in sorted(environ) if name not in variables and environ[name].strip()]
     doubts = []
     for name in unread:
-        if name in fixed:
-            hint = f"unset it: it is always {fixed[name]} now"
+        if name in old:
+            key = old[name]
+            hint = f"unset it: it is always {_FIXED[key]} now" if key in _FIXED else ""
+            hint = hint or f"set {_variable(_MERGED[key])} in place of it"
             raise ConfigError(f"unknown setting {name}", where="the environment", hint=hint)
         if name.startswith(_PREFIX) and (alike := _similar_variables(name, sorted(variables))):
             text = f"no setting reads {name[:80]}"
@@ -244,8 +266,9 @@ def _similarity(first: str, second: str) -> float:
 
 def _unknown_setting(key: str, rows: Iterable[Setting], source: str) -> ConfigError:
     """The error of a key that no config file has, such as a secret."""
-    if key in _FIXED:
-        hint = f"remove it: it is always {_FIXED[key]} now"
+    if key in _FIXED or key in _MERGED:
+        hint = f"remove it: it is always {_FIXED[key]} now" if key in _FIXED else ""
+        hint = hint or f"write it as {_MERGED[key]}"
         return ConfigError(f"unknown setting {key!r}", where=source, hint=hint)
     option = next((row for row in rows if row.key == key and row.flag and not row.secret), None)
     if option is not None:

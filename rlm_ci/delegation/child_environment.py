@@ -25,8 +25,9 @@ _OF_A_RUN = frozenset((
 ))  # fmt: skip
 #: A path, which must be in the roots.
 _CONTEXT = "RLM_CONTEXT_PATH"
-#: Numbers, choices and switches that a file of the repository may set, too: no commands, paths,
-#: addresses or secrets, no money, and nothing that turns the sandbox off.
+#: Numbers, choices and switches that a file of the repository may set, or that are options of a
+#: question or an episode: no commands, paths, addresses or secrets, no money, and nothing that
+#: turns the sandbox off.
 _KINDS = ("integer", "number", "cap", "choice", "boolean")
 #: They decide what passes.
 _VERDICT = ("loop.allow_no_change", "loop.trust_exit_code", "loop.canary_minutes")
@@ -34,7 +35,12 @@ _ALLOWED = {
     name: row.variables
     for row in (*LOOP, *EPISODE, *SYMBOLIC, *CONTEXT, *RECURSION)
     for name in row.variables
-    if name == _CONTEXT or (row.file and row.kind in _KINDS and row.key not in _VERDICT)
+    if name == _CONTEXT
+    or (
+        (row.file or row in (*EPISODE, *SYMBOLIC))
+        and row.kind in _KINDS
+        and row.key not in _VERDICT
+    )
 }
 _SHOWN = ("RLM_MODE", "RLM_MAX_ITERATIONS", "RLM_MAX_MINUTES", _CONTEXT)
 #: Levels of delegation where a delegated run may delegate.

@@ -70,7 +70,8 @@ class FixOptions(Value):
     others: tuple[str, ...] = ()
     #: For one command of the built-in agent; 0 where it may run none.
     command_seconds: float = 0
-    #: For one turn of an external agent, and the model that it is to ask; "" for its own choice.
+    #: For one turn of an external agent: after an hour it hangs (runs of older versions have
+    #: recorded others). And the model that it is to ask; "" for its own choice.
     agent_minutes: float = 60
     agent_model: str = ""
     gates: GateOptions = GateOptions()

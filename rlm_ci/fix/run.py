@@ -177,7 +177,6 @@ class FixRun(Attempt):
                 others=selection.others,
                 agent=self._agent_name(),
                 model=self._all.settings.model,
-                agent_minutes=loop.agent_minutes,
                 canary_minutes=loop.canary_minutes,
                 allow_no_change=loop.allow_no_change,
                 forms=True,

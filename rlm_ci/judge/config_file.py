@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 LIMIT = 1 << 20
 TABLE = "rlm-ci"
+#: Folder of the user's own templates: beside the code, where its base commit has it.
+TEMPLATES = ".rlm-ci/templates"
 #: Edited files that the summary names.
 _SHOWN = 5
 #: The rules of the parts that ``pr`` adds to the checks.
@@ -64,7 +66,6 @@ def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
         table = (*PROGRAM, *checks.rows(checks.names()))
         doubts += settings.variable_doubts(options.environ, (*table, *rows))
         options.apply(record, source, table)
-    _require_templates(options)
     checks.require(options.checks, options.sources["checks"])
     accepted = options.suppressions
     if accepted:
@@ -89,16 +90,6 @@ def accepted(part: Part, options: Settings) -> Part:
 
     source, redact = options.sources["suppressions"], Redactor(options.environ).finding
     return suppressions.apply(part, options.suppressions, source, redact=redact)
-
-
-def _require_templates(options: Settings) -> None:
-    folder = options.templates.rstrip("/")
-    if {"", ".", ".."} & set(folder.split("/")):
-        raise ConfigError(
-            f"templates must be a folder below the top level, not {folder[:80]!r}",
-            where=options.sources["templates"],
-            hint="write it as .rlm-ci/templates",
-        )
 
 
 def read(options: Settings, change: ChangeSet) -> tuple[dict[str, Any], str]:
@@ -224,13 +215,12 @@ def edited(change: ChangeSet, options: Settings, ran: Sequence[str]) -> list[Par
     root = change.repository.root
     configs = [inside(root, options.config)] if options.config else []
     decisive = {CONFIG_FILES[0], *checks.policy_files(ran), *configs}
-    templates = options.templates.rstrip("/") + "/"
     paths = [
         path
         for path in change.names()
         if path in decisive
         or path.rpartition("/")[2] == ".gitattributes"
-        or path.startswith(templates)
+        or path.startswith(f"{TEMPLATES}/")
         or (path == CONFIG_FILES[1] and _table_differs(change))
     ]
     if not paths:

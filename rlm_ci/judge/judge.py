@@ -367,7 +367,7 @@ def read_templates(judgement: Judgement) -> dict[str, str]:
     """
     if not judgement.changes:
         return {}
-    folder = judgement.settings.templates.rstrip("/")
+    folder = config_file.TEMPLATES
     commit = judgement.changes[0].policy_commit
     repository = judgement.repository
     templates: dict[str, str] = {}

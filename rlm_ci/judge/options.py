@@ -87,14 +87,12 @@ def posting_of(settings: Settings) -> PostingOptions:
     """What is posted on a pull request. Raises ConfigError for the invalid name of a run."""
     from rlm_ci.github.posting.outcome import PostingOptions
     from rlm_ci.redaction.redactor import Redactor
-    from rlm_ci.report.findings import Severity
 
     publish, github, sources = settings.publish, settings.github, settings.sources
     in_actions = bool(github.actions)
     return PostingOptions(
         comment=publish.comment,
         check_run=publish.check_run,
-        lowest_severity=Severity.from_label(publish.least),
         is_enabled=publish.enabled,
         sources=(sources["publish.enabled"], sources["publish.comment"]),
         name=run_name(settings) if publish.name else "",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rlm_ci.runs.run import Run
     from rlm_ci.sandbox.job import Sandbox
 
-_SETUP = "review.setup"
+_SETUP = "loop.setup"
 
 
 def options(

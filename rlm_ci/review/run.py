@@ -105,7 +105,6 @@ class ReviewJob(RepositoryJob):
             ruff=settings.review.ruff,
             sandbox=settings.sandbox,
             extend=settings.values["review.ruff.extend"],
-            refute_level=settings.review.refute_level,
             repair_level=settings.review.repair_level,
             changed=None if change is None else changed_of(change),
             depth=depth,
@@ -120,7 +119,7 @@ class ReviewJob(RepositoryJob):
                 "guidelines": self._guidelines(repository, change),
                 "accepted": accepted,
             }
-        proofs, setup = settings.review.proofs, settings.review.setup
+        proofs, setup = settings.review.proofs, settings.loop.setup
         validator = settings.loop.validator
         proofs = prover.options(proofs, setup, validator, change, may_write=self.may_write())
         terms = {**terms, "proofs": proofs, "describe": settings.review.describe}

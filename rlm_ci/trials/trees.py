@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rlm_ci.system.process import StreamResult
 
 HEAD, BASE = "head", "base"
-_SETTING = "review.setup"
+_SETTING = "loop.setup"
 _RUNS_ALL = (
     "no program that runs single tests was found in `{}`: set loop.validator to its command, such"
     " as npx vitest run"
@@ -83,10 +83,9 @@ class ProofPlace(Value):
         sandbox: str = "auto",
         setup: str | None = None,
         validator: str = detect.AUTO,
-        where: str = _SETTING,
     ) -> ProofPlace:
         """With the values of settings; ``base`` is the merge base. Raises UsageError."""
-        command = Command.parse(setup, where=where) if setup else None
+        command = Command.parse(setup, where=_SETTING) if setup else None
         judges = validators_of(validator, repository.root)
         chosen = partial(choose, sandbox, environ)
         return cls(repository, base, head, chosen, environ, command, judges)

@@ -289,18 +289,19 @@ def test_what_is_too_much_is_clamped_and_recorded(stage: Asking) -> None:
     """
     env = {
         "RLM_MAX_SUBCALLS_PER_ITERATION": "2", "RLM_MAX_CHUNK_READS_PER_ITERATION": "1",
-        "RLM_MAX_SEARCHES_PER_ITERATION": "2", "RLM_MAX_BYTES_PER_CHUNK_READ": "100",
-        "RLM_SEARCH_TOP_K": "1", "RLM_MAX_PREVIEW_BYTES": "40",
-        "RLM_MAX_SUBCALL_INPUT_BYTES": "900",
-        "RLM_MAX_CONCURRENCY": "1", "RLM_MAX_SNIPPETS_PER_SUBCALL": "1",
-        "RLM_MAX_BYTES_PER_SNIPPET": "50",
+        "RLM_MAX_BYTES_PER_CHUNK_READ": "100", "RLM_SEARCH_TOP_K": "1",
+        "RLM_MAX_PREVIEW_BYTES": "40", "RLM_MAX_CONCURRENCY": "1",
     }  # fmt: skip
     plan = going_on(
-        searches=[{"query": "settled"}, {"query": "error", "top_k": 9}, {"query": "worker"}],
+        searches=[
+            {"query": "settled"},
+            {"query": "error", "top_k": 9},
+            *({"query": name} for name in ("worker", "order", "state")),
+        ],
         reads=[read(chunk(1), 10**12), read(chunk(2))],
         subcalls=[
             subcall(chunk(1), size=10**9),
-            subcall(snippets=[read(chunk(1), 60), read(chunk(2), 60)]),
+            subcall(snippets=[read(chunk(1), 9000), *[read(chunk(2), 60)] * 8]),
             subcall(chunk(3)),
         ],
     )
@@ -309,21 +310,20 @@ def test_what_is_too_much_is_clamped_and_recorded(stage: Asking) -> None:
     assert ended.code == 0, ended
     turn = turns(run)[0]
     assert {one["what"]: (one["asked"], one["given"]) for one in turn["clamped"]} == {
-        "searches": (3, 2), "reads": (2, 1), "subcalls": (3, 2), "searches[1].top_k": (9, 1),
-        "reads[0].bytes": (10**12, 100), "subcalls[0].max_input_bytes": (10**9, 900),
-        "subcalls[1].max_input_bytes": (4000, 900), "subcalls[1].snippets": (2, 1),
-        "subcalls[1].snippets[0].bytes": (60, 50),
+        "searches": (5, 4), "reads": (2, 1), "subcalls": (3, 2), "searches[1].top_k": (9, 1),
+        "reads[0].bytes": (10**12, 100), "subcalls[0].max_input_bytes": (10**9, 120_000),
+        "subcalls[1].snippets": (9, 8), "subcalls[1].snippets[0].bytes": (9000, 8192),
     }  # fmt: skip
-    assert [one["top_k"] for one in turn["searches"]] == [1, 1]
-    assert [len(one["hits"]) for one in turn["searches"]] == [1, 1]
+    assert [one["top_k"] for one in turn["searches"]] == [1] * 4
+    assert [len(one["hits"]) for one in turn["searches"]] == [1] * 4
     assert [one["bytes"] for one in turn["reads"]] == [100]
-    assert [one["input_bytes"] for one in turn["subcalls"]] == [900, 50]
+    assert [one["input_bytes"] for one in turn["subcalls"]] == [65536, 4000]
     previews = [
         one["end"] - one["start"]
         for one in json.loads(run.text("rlm/planner/1/attempt-1/meta.json"))["sections"]
         if one["kind"] == "search"
     ]
-    assert len(previews) == 2
+    assert len(previews) == 4
     assert max(previews) <= 40
 
 

@@ -99,7 +99,9 @@ def test_both_at_once_are_refused(cli: Cli, repo: GitRepo) -> None:
             "did you mean doc-archive/dangling?",
         ),
         ("[[suppressions]]\nrule = 'policy/'\nreason = 'y'", "unknown rule 'policy/'"),
-        ("templates = '../x'", "templates must be a folder below the top level"),
+        ("templates = 'x'", "unknown setting 'templates'"),
+        ("[review]\nsetup = 'make'", "write it as loop.setup"),
+        ("[episode]\nmax_steps = 9", "--max-steps or RLM_CI_EPISODE_MAX_STEPS"),
         ("checks = ['nope']", "unknown check 'nope'"),
         ("task = 'x'", "unknown setting 'task'"),
     ],
@@ -121,8 +123,8 @@ def test_a_bad_file_is_never_clean(cli: Cli, repo: GitRepo, text: str, said: str
 
 @pytest.mark.parametrize("named", [True, False])
 def test_nothing_of_a_bad_file_is_obeyed(cli: Cli, repo: GitRepo, *, named: bool) -> None:
-    text = "fail_level = 'critical'\nchecks = ['doc-archive']\ntemplates = 'x'\nmax = 3\n"
-    repo.write("rlm-ci.toml", text).write("x/comment.md.j2", "MINE").commit()
+    text = "fail_level = 'critical'\nchecks = ['doc-archive']\nmax = 3\n"
+    repo.write("rlm-ci.toml", text).commit()
     repo.write(".rlm-ci/templates/comment.md.j2", "MINE")
     names = ("diff-budget",) if named else ()
     report = cli("check", *names, "--format", "json", cwd=repo).json()
@@ -148,6 +150,12 @@ def test_a_variable_of_a_setting_that_is_gone_is_refused_as_its_key(
             "hint: unset it: it is always 50 now\n"
         )
     assert config(cli, repo, RLM_CI_PUBLISH_MAX_COMMENTS=" ").code == 0  # as all that are empty
+    for name, hint in (
+        ("RLM_CI_REVIEW_SETUP", "set RLM_CI_LOOP_SETUP in place of it"),
+        ("RLM_MAX_SNIPPETS_PER_SUBCALL", "unset it: it is always 8 now"),
+    ):
+        ended = cli("check", cwd=repo, env={name: "7"})
+        assert (ended.code, hint in ended.stderr) == (5, True), ended
 
 
 @pytest.mark.parametrize(

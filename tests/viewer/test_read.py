@@ -197,7 +197,9 @@ def test_a_review_and_a_wiki(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
     repo.write(
         "shop/cart.py", "import os\n\n\ndef total(some):\n    return sum(some) / len(some)\n"
     )
-    repo.write("rlm-ci.toml", "[recursion]\nleaf_files = 1\n").commit()
+    for number in range(16):  # more than a leaf has
+        repo.write(f"data/{number}.txt", "a line\n")
+    repo.commit()
     claim = {
         "rule": "division-by-zero", "severity": "medium", "domain": "quality", "confidence": 0.8,
         "message": "An empty list.", "path": "shop/cart.py", "line_start": 5, "line_end": 5,

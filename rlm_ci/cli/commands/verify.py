@@ -170,7 +170,7 @@ def _proofs(
         None if subject.worktree else subject.head,
         settings.environ,
         sandbox=settings.sandbox,
-        setup=settings.review.setup,
+        setup=settings.loop.setup,
         validator=settings.loop.validator,
     )
     with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:

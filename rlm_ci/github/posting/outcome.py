@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from rlm_ci.github.session import Access
-from rlm_ci.report.findings import Severity
 from rlm_ci.system import files
 from rlm_ci.values import Value
 
@@ -42,7 +41,6 @@ class PostingOptions(Value):
     check_run: bool = True
     unfinished: str = "action_required"
     caps: CommentLimits = CommentLimits()
-    lowest_severity: Severity = Severity.LOW
     annotations: int = 500
     is_enabled: bool = True
     sources: tuple[str, str] = ("default", "default")

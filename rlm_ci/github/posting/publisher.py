@@ -181,9 +181,7 @@ class Publisher:
         findings = self._report.findings
         marks = fingerprints(findings)
         diff = self._diff()
-        placed = place_findings(
-            findings, diff, severity=self._wishes.lowest_severity, caps=self._wishes.caps
-        )
+        placed = place_findings(findings, diff, caps=self._wishes.caps)
         review = ReviewComments(
             self._client, self._to.path, self._to.head,
             CommentTexts(

@@ -127,20 +127,18 @@ def place_findings(
     findings: Sequence[Finding],
     diff: PatchDiff,
     *,
-    severity: Severity = Severity.LOW,
     caps: CommentLimits | None = None,
 ) -> list[PlacedFinding]:
     """One place for each finding, in the order given.
 
-    Findings below ``severity``, suppressed ones and those of severity ``info`` go to the summary.
-    The worst findings count first for ``caps``.
+    Suppressed findings and those of severity ``info`` go to the summary. The worst findings count
+    first for ``caps``.
     """
-    severity = max(severity, Severity.LOW)
-    placed = [_place_finding(finding, diff, severity=severity) for finding in findings]
+    placed = [_place_finding(finding, diff) for finding in findings]
     return _capped(placed, caps or CommentLimits())
 
 
-def _place_finding(finding: Finding, diff: PatchDiff, *, severity: Severity) -> PlacedFinding:
+def _place_finding(finding: Finding, diff: PatchDiff) -> PlacedFinding:
     def summary(reason: str) -> PlacedFinding:
         return PlacedFinding(finding, SUMMARY, reason)
 
@@ -148,8 +146,8 @@ def _place_finding(finding: Finding, diff: PatchDiff, *, severity: Severity) -> 
         return summary("it is suppressed")
     if finding.is_argued:
         return summary("nothing that ran shows it")
-    if finding.severity < severity:
-        return summary(f"its severity is {finding.severity.label}, less than {severity.label}")
+    if finding.severity < Severity.LOW:
+        return summary(f"its severity is {finding.severity.label}, less than low")
     if not finding.evidence:
         return summary("it points to no file")
     spot = finding.evidence[0]

@@ -52,8 +52,9 @@ if TYPE_CHECKING:
 
 
 _PROMPT = "recursion.prompt_bytes"
-#: How often a node is tried before it counts as failed.
-_ATTEMPTS = 2
+#: How often a node is tried before it counts as failed, and the largest leaf: a few files that a
+#: model reads in one to three prompts.
+_ATTEMPTS, _LEAF = 2, TreeShape()
 
 
 class RepositoryAttempt(RunAttempt):
@@ -223,6 +224,8 @@ def options_of(work: RepositoryVerb) -> RepositoryOptions:
         provider=provider_of(models_of(settings)),
         order=address(settings).order,
         attempts=_ATTEMPTS,
+        leaf_bytes=_LEAF.leaf_bytes,
+        leaf_files=_LEAF.leaf_files,
         forms=True,
         shares=True,
     )

@@ -56,6 +56,7 @@ class RepositoryScope(Value):
     repository: str | None = None
     pull_request: int | None = None
     exclude: tuple[str, ...] = ()
+    #: What is larger is data, or written by a program.
     max_file_bytes: int = 1 << 20
     include_generated: bool = False
     from_outside: str = ""
@@ -127,7 +128,6 @@ def looks(settings: Settings) -> dict[str, Any]:
     recursion = settings.recursion
     return {
         "exclude": recursion.exclude,
-        "max_file_bytes": recursion.max_file_bytes,
         "include_generated": recursion.include_generated,
     }
 

@@ -444,11 +444,8 @@ def test_a_push_during_the_review(stage: Stage) -> None:
     assert "moved on" in result.reason
 
 
-@pytest.mark.parametrize(
-    "wishes", [PostingOptions(lowest_severity=Severity.CRITICAL), PostingOptions(comment="sticky")]
-)
-def test_no_review_comments_are_wished_for(stage: Stage, wishes: PostingOptions) -> None:
-    result = stage.publish(stage.report(10), wishes=wishes)
+def test_no_review_comments_are_wished_for(stage: Stage) -> None:
+    result = stage.publish(stage.report(10), wishes=PostingOptions(comment="sticky"))
     assert (result.ok, result.review, stage.beside) == (True, "skipped", [])
     assert not stage.github.sent("POST", "/reviews")
     assert stage.client_of(BOT).requests == 0

@@ -216,15 +216,6 @@ def test_what_has_no_place_goes_to_the_summary(found: Finding, reason: str) -> N
     assert anchor(placed) == (None,) * 4
 
 
-def test_the_least_severity_is_a_choice_and_never_info() -> None:
-    assert one(finding("a.py", 4, severity=Severity.LOW)).where == INLINE
-    low = one(finding("a.py", 4, severity=Severity.LOW), severity=Severity.MEDIUM)
-    assert (low.where, low.reason) == (SUMMARY, "its severity is low, less than medium")
-    assert one(finding("a.py", 4), severity=Severity.HIGH).where == INLINE
-    info = one(finding("a.py", 4, severity=Severity.INFO), severity=Severity.INFO)
-    assert info.where == SUMMARY
-
-
 def test_a_patch_that_github_withholds_is_said() -> None:
     placed = one(finding("a.py", 1), from_records([record(additions=70_000)]))
     assert (placed.where, placed.path) == (FILE, "a.py")
