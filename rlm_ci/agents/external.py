@@ -2,6 +2,8 @@
 
 They have the network and the variables that the user named. They do not see files of the tree
 that would configure them, and could send the key elsewhere. Their output is data.
+
+Start an agent's program once with ``--version`` in the sandbox, as a fix loop would find it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from rlm_ci.agents import program_events
 from rlm_ci.agents.agent import OUTPUT_LIMIT, AgentOutcome, command_of
 from rlm_ci.agents.program_events import EventReader
 from rlm_ci.environments.quoting import SUMMARY_LIMIT
-from rlm_ci.errors import ConfigError, StorageError, UnavailableError
+from rlm_ci.errors import ConfigError, RlmCiError, StorageError, UnavailableError
+from rlm_ci.sandbox import JobLimits, Mount, SandboxJob, toolchain_mounts, toolchain_variables
+from rlm_ci.sandbox.toolchains import withheld
 from rlm_ci.system import files
 from rlm_ci.system.process import Clipped
 from rlm_ci.system.safe_tree import FILE_LIMIT
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.agents.agent import Assignment
     from rlm_ci.agents.program_events import Dialect
+    from rlm_ci.sandbox.job import Sandbox
+
 
 #: In a command, replaced by the path of a file with the prompt.
 PROMPT_FILE = "{prompt_file}"
@@ -333,3 +339,36 @@ def summary(output: str) -> str:
             if text.strip():
                 return clip(text.strip(), SUMMARY_LIMIT)
     return output.strip()[-SUMMARY_LIMIT:]
+
+
+#: Seconds for an answer.
+_SECONDS = 30.0
+
+
+def try_out(
+    name: str, path: str, sandbox: Sandbox, environ: Mapping[str, str], root: str | None
+) -> tuple[str, str]:
+    """What the program at ``path`` says its version is, and why it does not start.
+
+    One of the two is "". ``root`` is the repository, if there is one.
+    """
+    if folder := withheld(path, environ):
+        return "", f"{path} is not shown in the sandbox: {folder} may hold keys"
+    job = SandboxJob(
+        (name, "--version"),
+        env=toolchain_variables(environ),
+        mounts=(
+            *toolchain_mounts(environ, root or os.devnull),
+            *((Mount(root, root),) if root else ()),
+        ),
+        limits=JobLimits(wall=_SECONDS),
+    )
+    try:
+        ended = sandbox.run(job)
+    except RlmCiError as error:
+        return "", error.what
+    lines = transcribe(ended.output, str).lines
+    if ended.reason or ended.returncode:
+        how = f"{ended.reason} after {_SECONDS:.0f} s" if ended.reason else f"{ended.returncode}"
+        return "", f"it ends with {how}: {last_error(lines) or 'it said nothing'}"
+    return next((line.strip() for line in lines if any(map(str.isdigit, line))), "it starts"), ""

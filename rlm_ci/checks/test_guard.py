@@ -97,7 +97,7 @@ def run(
     today: Callable[[], str] = dates.today,
 ) -> Part:
     """One part. Files that cannot be compared are listed, and change no verdict."""
-    from rlm_ci.checks._test_guard.unchanged_files import UnchangedFiles
+    from rlm_ci.checks._test_guard.reverts import UnchangedFiles
     from rlm_ci.guard import weaker
 
     paths = changes.all_names()
@@ -198,7 +198,7 @@ class _Sides:
         self._contents = _contents(changes, self._blobs)
         self.changes: list[TextChange] = []
         self.unread: list[tuple[str, str]] = []
-        from rlm_ci.checks._test_guard.unchanged_files import text_of
+        from rlm_ci.checks._test_guard.reverts import text_of
         from rlm_ci.guard.weakening import TextChange
 
         for path in paths:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 
-from rlm_ci.context import index, index_reader
+from rlm_ci.context import index_reader
 from rlm_ci.context.builder.file_table import SourceFile
 from rlm_ci.context.line_numbers import FileLines, LineCounter
 from rlm_ci.context.pointers import PointerError, Pointers, chunk_id
@@ -128,11 +128,11 @@ class Context(Closing):
     Only :meth:`verify` checks that the source has not changed.
     """
 
-    def __init__(self, folder: str, header: index.IndexHeader, descriptor: int) -> None:
+    def __init__(self, folder: str, header: index_reader.IndexHeader, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._whole: index.ContextIndex | None = None
+        self._whole: index_reader.ContextIndex | None = None
         self.folder = folder
-        self.source_path = os.path.join(folder, index.SOURCE)
+        self.source_path = os.path.join(folder, index_reader.SOURCE)
         self.header = header
         self.layout = header.layout
         self.object_id = header.object_id
@@ -158,12 +158,12 @@ class Context(Closing):
         Raises ConfigError if there is none, DamagedError for a damaged one, or a newer version.
         """
         header = index_reader.read_head(folder)
-        path = os.path.join(folder, index.SOURCE)
+        path = os.path.join(folder, index_reader.SOURCE)
         try:
             descriptor = files.open_regular(path, os.O_RDONLY)
         except OSError as error:
             raise ConfigError(
-                f"it is not a context object: {index.SOURCE}: {error.strerror}",
+                f"it is not a context object: {index_reader.SOURCE}: {error.strerror}",
                 where=printable(folder),
                 hint=_HINT,
             ) from None
@@ -188,12 +188,12 @@ class Context(Closing):
 
     # ── what it is ──
 
-    def full_index(self) -> index.ContextIndex:
+    def full_index(self) -> index_reader.ContextIndex:
         """The whole index, with the hashes of the chunks. Raises ConfigError, DamagedError."""
         if self._whole is None:
             context_index = index_reader.read(self.folder)
             if context_index.head != self.header:
-                raise self._damage("it is another one by now", index.NAME)
+                raise self._damage("it is another one by now", index_reader.NAME)
             self._whole = context_index
         return self._whole
 
@@ -241,18 +241,20 @@ class Context(Closing):
             more = f", and {count(len(bad) - 1, 'chunk')} more" if len(bad) > 1 else ""
             name = f"chunk {chunk_id(bad[0])} (bytes {start}-{end})"
             if source_id == self.object_id:  # the source has not changed: the hash has
-                raise self._damage(f"the sha256 of {name} is not its own{more}", index.NAME)
+                raise self._damage(f"the sha256 of {name} is not its own{more}", index_reader.NAME)
             raise self._damage(f"{name} is not what was indexed{more}")
         if source_id != self.object_id:
-            raise self._damage("object_id is not that of the source", index.NAME)
+            raise self._damage("object_id is not that of the source", index_reader.NAME)
         if context_digests.blobs == self.files.blobs:
             return
         for number, piece in enumerate(self.files):
             if piece.blob not in (None, context_digests.blobs[number]):
                 name = printable(piece.path)
-                raise self._damage(f"the blob of {name} is not that of its bytes", index.NAME)
+                raise self._damage(
+                    f"the blob of {name} is not that of its bytes", index_reader.NAME
+                )
 
-    def _damage(self, what: str, name: str = index.SOURCE) -> DamagedError:
+    def _damage(self, what: str, name: str = index_reader.SOURCE) -> DamagedError:
         where = printable(os.path.join(self.folder, name))
         return DamagedError(f"the context is damaged: {what}", where=where, hint=_HINT)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.context import index
+from rlm_ci.context import index_reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,4 +55,7 @@ def _identity(folder: str) -> tuple[int, int] | None:
 
 def is_object(path: str) -> bool:
     """Whether a folder looks like a context object."""
-    return all(os.path.lexists(os.path.join(path, name)) for name in (index.NAME, index.SOURCE))
+    return all(
+        os.path.lexists(os.path.join(path, name))
+        for name in (index_reader.NAME, index_reader.SOURCE)
+    )

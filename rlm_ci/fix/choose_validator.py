@@ -14,7 +14,7 @@ from rlm_ci.system import files
 from rlm_ci.system.command_line import Command, finder
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import printable
-from rlm_ci.validators import detect, start_failures, watch_mode
+from rlm_ci.validators import detect, script_commands, start_failures
 from rlm_ci.validators.validator import Validator, failure
 from rlm_ci.values import Value
 from rlm_ci.workspace.sandboxed_commands import Launch, SandboxedCommands, search_path
@@ -136,7 +136,7 @@ def require_no_watch(validator: str, commands: SandboxedCommands, where: str) ->
     Returns a note on one that would wait on a terminal, or "".
     """
     is_ci = bool(commands.env.get("CI"))
-    command = watch_mode.find(validator, commands.text, is_ci=is_ci)
+    command = script_commands.find(validator, commands.text, is_ci=is_ci)
     if command is None:
         return ""
     origin = command.location or where

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.git.objects import TreeEntry
-    from rlm_ci.validators.test_counts import CollectedTests
+    from rlm_ci.validators.test_reports import CollectedTests
     from rlm_ci.workspace.tree_diff import ChangedFile, Store
     from rlm_ci.workspace.workspace import Workspace
 

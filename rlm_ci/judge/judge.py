@@ -1,4 +1,7 @@
-"""What ``pr`` and ``check`` share: settings, change, config, checks, one report."""
+"""What ``pr`` and ``check`` share: settings, change, config, checks, one report.
+
+Say what is not judged: uncommitted work, where the change is between commits.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,15 @@ from functools import reduce
 from operator import or_
 
 from rlm_ci import checks
+from rlm_ci.change import change_set, trigger
 from rlm_ci.change import change_set as changes
-from rlm_ci.change import trigger
 from rlm_ci.config.core_options import CORE
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import say, warn
 from rlm_ci.errors import ConfigError, RlmCiError, UsageError
 from rlm_ci.git import tracked
 from rlm_ci.git.hardening import without_hook
+from rlm_ci.git.objects import parse_rows
 from rlm_ci.git.repository import Repository, discover, follow
 from rlm_ci.judge import config_file
 from rlm_ci.judge.options import change_choice
@@ -23,6 +27,7 @@ from rlm_ci.report.findings import Evidence, Part, Report, Severity, Subject
 from rlm_ci.runs.store import RunStore
 from rlm_ci.system import files
 from rlm_ci.text.object_id import is_object_id
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Setting
+
 
 #: Signs in the names of owners and repositories, as letters.
 _SIGNS = str.maketrans("-_.", "aaa")
@@ -192,9 +198,7 @@ def judge(
     for doubt in doubts.values():
         warn(doubt)
     if tasks and _is_of_head(options, tasks[0].change):
-        from rlm_ci.judge import uncommitted
-
-        uncommitted.note(repository, tasks[0].change.head, "rlm-ci check")
+        note(repository, tasks[0].change.head, "rlm-ci check")
     if not tasks:  # a push that only deletes, or that brings no commit
         off = "off: no commit is pushed"
         parts = [Part(name, off, {"enabled": False}, enabled=False) for name in selected]
@@ -401,3 +405,45 @@ def read_templates(judgement: Judgement) -> dict[str, str]:
             ) from None
         templates[path] = data.decode("utf-8", "replace")
     return templates
+
+
+#: Of submodules only their commits: to look into one runs a git there.
+_RAW = ("--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=dirty")
+
+
+def note(repository: Repository, commit: str | None, how: str) -> None:
+    """Say how many files with uncommitted changes are not part of ``commit``, if that is HEAD.
+
+    ``how`` is what looks at them.
+    """
+    # Without an index nothing is checked out.
+    if not os.path.exists(repository.index_file) or commit != repository.head_commit():
+        return
+    try:
+        pending = change_set.from_local(repository, "worktree").untracked
+        changed = repository.diff_worktree(
+            *_RAW, commit or "HEAD", env=_without_filters(repository)
+        )
+        paths = {*parse_rows(changed), *pending.paths, *pending.closed}
+    except RlmCiError as error:
+        say(f"note: uncommitted changes are not part of this, and could not be listed: {error}")
+        return
+    if paths:
+        are = "is" if len(paths) == 1 else "are"
+        files = count(len(paths), "file")
+        say(f"note: {files} with uncommitted changes {are} not part of this; {how} checks them")
+
+
+def _without_filters(repository: Repository) -> dict[str, str]:
+    """Variables by which git runs no filter on contents: a look at commits runs no program.
+
+    A filtered file that only its time tells from the committed one then counts as changed.
+    """
+    names = repository.run("config", "-z", "--name-only", "--get-regexp", r"^filter\.", ok=(0, 1))
+    keys = [os.fsdecode(name) for name in names.split(b"\0") if name]
+    variables = {"GIT_CONFIG_COUNT": str(len(keys))}
+    for number, key in enumerate(keys):
+        is_flag = key.endswith(".required")
+        variables[f"GIT_CONFIG_KEY_{number}"] = key
+        variables[f"GIT_CONFIG_VALUE_{number}"] = "false" if is_flag else ""
+    return variables

@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from rlm_ci.console.progress import Progress
     from rlm_ci.context.context import Context
     from rlm_ci.git.repository import Repository
-    from rlm_ci.lab.episodes.episode import EpisodeOptions
-    from rlm_ci.lab.episodes.node import EpisodeEnd
+    from rlm_ci.lab.episodes.episode import EpisodeEnd, EpisodeOptions
     from rlm_ci.lab.episodes.setups import Interpreter
     from rlm_ci.lab.mcp.connection import McpProgram
     from rlm_ci.models.gateway import Gateway

@@ -14,7 +14,7 @@ import os
 from collections import Counter
 
 from rlm_ci.errors import UsageError
-from rlm_ci.lab.episodes import trajectory
+from rlm_ci.lab.episodes import episode
 from rlm_ci.pipelines.definition import EPISODE
 from rlm_ci.runs import is_task_id, request
 from rlm_ci.runs.find import LATEST
@@ -47,7 +47,7 @@ class StoredTrajectory(Value):
     folder: str = ""
 
     def lines(self) -> list[dict[str, Any]]:
-        return list(trajectory.read(self.path))
+        return list(episode.read(self.path))
 
     def children(self) -> list[StoredTrajectory]:
         """Those that it delegated to, in their order."""
@@ -72,7 +72,7 @@ class Trajectories:
             if entry.manifest is not None and entry.run.pipeline_id == EPISODE:
                 if not (replays or request.is_kept(entry.path)):
                     continue
-                path = os.path.join(entry.path, "rlm", trajectory.NAME)
+                path = os.path.join(entry.path, "rlm", episode.NAME)
                 if os.path.isfile(path):
                     yield StoredTrajectory(entry.run_id, path, entry.path)
         pairs = [(folder, name) for folder in self._others for name in _names(folder)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from typing import Any, Protocol
 
-    from rlm_ci.console.active_answers import ActiveAnswer
+    from rlm_ci.console.progress import ActiveAnswer
 
     Message = dict[str, Any]
 else:

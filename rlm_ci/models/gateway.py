@@ -13,7 +13,7 @@ from rlm_ci.models import ModelRequest, context_length, prices, recorded
 from rlm_ci.models.budget import SHORTEST, Ledger
 from rlm_ci.models.context_length import ContextFit
 from rlm_ci.models.json_question import REPAIR, repair_bytes
-from rlm_ci.models.openai.endpoint_figures import NO_FIGURES, EndpointFigures, ModelFigures
+from rlm_ci.models.openai.accepted import NO_FIGURES, EndpointFigures, ModelFigures
 from rlm_ci.models.prices import Prices
 from rlm_ci.models.providers import GITHUB, PROVIDERS
 from rlm_ci.models.record.record import AbsentModel

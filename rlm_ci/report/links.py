@@ -1,4 +1,4 @@
-"""Addresses of files and commits on the GitHub that the report is about."""
+"""How a report writes what comes from outside: texts of a surface, and addresses on GitHub."""
 
 from __future__ import annotations
 
@@ -12,8 +12,28 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Protocol
+
     from rlm_ci.report.findings import Finding, Location, Subject
     from rlm_ci.report.render import RenderOptions
+
+    class Surface(Protocol):
+        """One surface; its texts are neutral there."""
+
+        def text(self, text: str) -> Any: ...
+
+        def hint(self, text: str) -> Any: ...
+
+        def cell(self, text: str) -> Any: ...
+
+        def code(self, text: str) -> Any: ...
+
+        def link(self, text: str, url: str | None) -> Any: ...
+
+        def quote(self, location: Location, lines: int) -> Any: ...
+
+        def block(self, text: str, language: str = "") -> Any: ...
+
 
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._")
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.report.findings import Document, Finding, Location, Part, Report
+    from rlm_ci.report.links import Surface
     from rlm_ci.report.render import RenderOptions
-    from rlm_ci.report.surface import Surface
 
 
 EVERYTHING = 10**9

@@ -3,6 +3,12 @@
 A review or a wiki is solved again from its sources. A fix loop takes its turns again, a question
 its steps. Answers of models and outputs of commands come from the record: no model is asked, and no
 command runs.
+
+The prompts of a stored run: its record has only their hashes, so they are made once more.
+
+The run takes its turns again, in a folder of its own, with the answers of its record. No model is
+asked and no command run. The record has an answer only for the very same request, so a prompt that
+is found here is the one that was sent.
 """
 
 from __future__ import annotations
@@ -15,6 +21,8 @@ import stat
 from contextlib import contextmanager, suppress
 
 from rlm_ci import __version__
+from rlm_ci.ask.compute import FOLDER
+from rlm_ci.ask.context_use import PLANNER
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
@@ -22,20 +30,22 @@ from rlm_ci.console.progress import Progress
 from rlm_ci.environments.symbolic.visible_context import is_masked
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.judge.options import output_of
+from rlm_ci.models.record.index import COMPLETION
 from rlm_ci.pipelines.attempt import without_runs
 from rlm_ci.pipelines.definition import EPISODE, EPISODE_RESULT
 from rlm_ci.pipelines.repository import plan
 from rlm_ci.pipelines.stored_runs import ROWS
-from rlm_ci.recursion.journal import outcomes, run_json
+from rlm_ci.recursion.journal import node_records, run_json
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.wording import WORDS
 from rlm_ci.review.run import ChangeReviewJob, ReviewJob
 from rlm_ci.runs import archive, checksums, request
+from rlm_ci.runs.journal.journal import replay
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import RunStore
 from rlm_ci.solve import registry
-from rlm_ci.solve.pipeline import CALLS
+from rlm_ci.solve.pipeline import CALLS, PIPELINE
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.values import Value
@@ -49,10 +59,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.git.repository import Repository
+    from rlm_ci.models import ModelRequest
     from rlm_ci.pipelines.repository.plan import RepositoryOptions
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.manifest import Manifest
+
 
 #: What the first of its steps left behind: the snapshot, what it ignores, the objects of every
 #: tree. Nothing else of the git folder, where a configuration can be.
@@ -341,7 +353,7 @@ def damaged_journals(folder: str) -> tuple[str, ...]:
     rlm_folder = os.path.join(folder, "rlm")
     try:
         if run_json.read(rlm_folder) is not None:
-            outcomes.read(rlm_folder)
+            node_records.read(rlm_folder)
     except RlmCiError as error:
         return (printable(f"rlm: {error}"),)
     return ()
@@ -357,7 +369,9 @@ def _tree_problems(
     places = [os.path.join(path, "rlm") for path in (folder, rebuilt)]
     try:
         heads = [run_json.read(path) or {} for path in places]
-        stored, again = (outcomes.comparable(outcomes.read(path), places[0]) for path in places)
+        stored, again = (
+            node_records.comparable(node_records.read(path), places[0]) for path in places
+        )
     except RlmCiError as error:
         return [printable(f"rlm: {error}")]
     if heads[0].get("corpus") != heads[1].get("corpus"):
@@ -449,3 +463,53 @@ def begin_alike(folder: str, run: Run) -> None:
 def _no_files(folder: str, names: list[str]) -> list[str]:
     modes = ((name, os.lstat(os.path.join(folder, name)).st_mode) for name in names)
     return [name for name, mode in modes if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode))]
+
+
+def read(
+    folder: str,
+    run: Manifest,
+    repository: Repository,
+    today: Settings,
+    on_step: Callable[[str], None],
+) -> tuple[dict[str, ModelRequest], str]:
+    """The requests by their places, and why some are missing, "" if none are.
+
+    A question keeps its prompts as files.
+    """
+    requests: dict[str, ModelRequest] = {}
+
+    def keep(model_request: ModelRequest, step: str) -> None:
+        requests[step] = model_request
+
+    job_type = registry.job_type(run.pipeline_id)
+    names = (PLANNER, os.path.basename(FOLDER)) if run.pipeline_id == PIPELINE else ()
+    is_kept = any(os.path.isdir(os.path.join(folder, "rlm", name)) for name in names)
+    if job_type is None or is_kept or not (request.is_kept(folder) and _has_calls(folder)):
+        return requests, ""
+    try:
+        rests_on = rests_on_of(folder)
+        if rests_on is None:
+            return requests, "" if run.has_ended else "that needs a run that has ended"
+        on_step("repeating the run without a model, for its prompts")
+        settings = settings_of(rests_on, today.environ, repository.root)
+        with repetition(run, settings, repository) as (rerun, progress, skipped):
+            begin_alike(folder, rerun)
+            goal = RunRequest.read(folder, run.pipeline_id).goal
+            calls = os.path.join(folder, CALLS)
+            work = job_type(settings, repository, progress, skipped=skipped, replay=calls)
+            work.on_answer = keep
+            work(rerun, goal)
+    except RlmCiError as error:
+        return requests, "" if error.code == run.exit_code else error.what
+    return requests, ""
+
+
+def _has_calls(folder: str) -> bool:
+    """Whether the run has asked a model."""
+    try:
+        return any(
+            call.get("kind") == COMPLETION
+            for call in replay(os.path.join(folder, CALLS), live=True)
+        )
+    except RlmCiError:  # the page says so
+        return False

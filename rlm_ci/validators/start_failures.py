@@ -11,7 +11,7 @@ import os
 import re
 
 from rlm_ci.text.printable import printable
-from rlm_ci.validators import test_counts
+from rlm_ci.validators import test_reports
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -318,7 +318,7 @@ def _no_test(
     tools = [tool for tool, _ in reading.tallies]
     if not tools or any(finding.rule not in _OWN_RULES for finding in reading.findings):
         return None
-    counts = test_counts.parse("\n".join(lines))
+    counts = test_reports.parse("\n".join(lines))
     total = sum(count.total for name, count in counts.items() if name != "go")
     if total and not ("pytest" in tools and ended.returncode == 5):  # all are skipped
         return None

@@ -13,7 +13,7 @@ from rlm_ci.errors import UnavailableError
 from rlm_ci.system import files
 from rlm_ci.system.transcript import Transcript, transcribe
 from rlm_ci.text.printable import printable
-from rlm_ci.validators import feedback, parsers, start_failures, watch_mode
+from rlm_ci.validators import feedback, parsers, script_commands, start_failures
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -225,7 +225,7 @@ def last_lines(lines: Sequence[str]) -> tuple[str, ...]:
 def watches(ended: StreamResult) -> bool:
     """Whether a command that was stopped has said that it waits for changes."""
     output = ended.output
-    return any(map(watch_mode.WAITING.search, (output.head, output.tail)))
+    return any(map(script_commands.WAITING.search, (output.head, output.tail)))
 
 
 def failure(ended: StreamResult, command: Command) -> str:

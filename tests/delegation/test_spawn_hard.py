@@ -243,11 +243,11 @@ def test_the_watcher_is_started_again_where_it_is_gone(
     first = begun()
     [watcher] = [
         pid
-        for pid in mentioning("rlm_ci.delegation.attached_runs")
+        for pid in mentioning("rlm_ci.delegation.tool")
         if str(tmp_path).encode() in Path(f"/proc/{pid}/environ").read_bytes()
     ]
     os.kill(watcher, signal.SIGKILL)
-    assert eventually(lambda: watcher not in mentioning("rlm_ci.delegation.attached_runs"))
+    assert eventually(lambda: watcher not in mentioning("rlm_ci.delegation.tool"))
     runs = (first, begun())
     server.attached.close()
     for run in runs:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rlm_ci.system.command_line import Command
-from rlm_ci.validators import test_counts
+from rlm_ci.validators import test_reports
 from rlm_ci.validators.test_selection import narrowed, narrowed_in, unstopped
 from testing import node_packages
 
@@ -216,7 +216,7 @@ def test_a_real_runner_runs_what_is_named_and_nothing_else(tmp_path: Path, runne
         done = subprocess.run(
             shlex.split(line), cwd=tmp_path, env=env, capture_output=True, text=True, check=False
         )
-        counts = test_counts.parse(f"{done.stdout}\n{done.stderr}")
+        counts = test_reports.parse(f"{done.stdout}\n{done.stderr}")
         return done.returncode, max((one.judged for one in counts.values()), default=0)
 
     assert ran(name) == (0, 1)

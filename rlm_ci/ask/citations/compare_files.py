@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-from rlm_ci.ask.citations.cited_lines import LineOffsets
+from rlm_ci.ask.citations.citations import LineOffsets
 from rlm_ci.context.builder.file_table import Pieces
 from rlm_ci.context.context import READ_LIMIT
 from rlm_ci.context.line_numbers import LineCounter
@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from rlm_ci.ask.citations.cited_lines import Refute
+    from rlm_ci.ask.citations.citations import Refute
     from rlm_ci.context.context import Context, FileLines, SourceFile
     from rlm_ci.git.repository import Repository
 

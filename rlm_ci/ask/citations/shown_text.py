@@ -7,7 +7,7 @@ import os
 
 from rlm_ci.environments.repl.host import model_functions
 from rlm_ci.environments.repl.host.model_functions import is_log
-from rlm_ci.environments.symbolic.artifacts import FILES
+from rlm_ci.environments.symbolic.subcalls import FILES
 from rlm_ci.system import files
 
 TYPE_CHECKING = False

@@ -237,7 +237,7 @@ def _validator(settings: Settings) -> Iterator[DoctorLine]:
 def _agents(settings: Settings) -> Iterator[DoctorLine]:
     """How the programs start that can be agents, and where GitHub's own is."""
     from rlm_ci import sandbox
-    from rlm_ci.agents import program_trial
+    from rlm_ci.agents import external
 
     environ, root, inside = settings.environ, None, None
     with suppress(RlmCiError):
@@ -254,7 +254,7 @@ def _agents(settings: Settings) -> Iterator[DoctorLine]:
             continue
         version = why = ""
         if inside is not None and name != "gh":
-            version, why = program_trial.try_out(name, path, inside, environ, root)
+            version, why = external.try_out(name, path, inside, environ, root)
         if not why:
             yield DoctorLine(_GOOD, name, f"{path}, {version}" if version else path)
         else:

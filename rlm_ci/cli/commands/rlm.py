@@ -9,7 +9,7 @@ from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.options import BUDGET, LOOP, MODEL, RLMS_DRY_RUN, SYMBOLIC
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import UsageError
-from rlm_ci.fix.rlms import dry_run
+from rlm_ci.fix.rlms import before_turn
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import load, stored_runs
@@ -97,7 +97,7 @@ def _dry_run(settings: Settings, goal: str) -> int:
     labels = [
         name for change in changes if change.pull_request for name in change.pull_request.labels
     ]
-    decisions = dry_run.decisions(job, goal, labels)
+    decisions = before_turn.decisions(job, goal, labels)
     as_json = settings.format == "json"
-    output.emit(dry_run.as_json(decisions) if as_json else dry_run.as_text(decisions))
+    output.emit(before_turn.as_json(decisions) if as_json else before_turn.as_text(decisions))
     return errors.OK

@@ -13,7 +13,7 @@ from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.stored_runs import ONE_RUN, ROWS, StoredRuns
 from rlm_ci.runs.checksums import VIEW
-from rlm_ci.solve import recorded_prompts
+from rlm_ci.solve import verify_record
 from rlm_ci.system import files
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import printable
@@ -45,7 +45,7 @@ def run(arguments: Arguments) -> int:
     lacking = ""
     if entry.manifest is not None:
         with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
-            prompts, lacking = recorded_prompts.read(
+            prompts, lacking = verify_record.read(
                 entry.path, entry.run, repository, settings, progress.step
             )
     text = page.render(read.read(entry, repository, prompts, lacking), runs.redactor.text)

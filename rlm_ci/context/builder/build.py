@@ -10,11 +10,11 @@ import os
 import time
 from contextlib import suppress
 
-from rlm_ci.context import index
+from rlm_ci.context import index_reader
 from rlm_ci.context.builder import digests, gather, sources
 from rlm_ci.context.builder.sources import CommitFiles
 from rlm_ci.context.context import Context
-from rlm_ci.context.index import ContextIndex, IndexHeader
+from rlm_ci.context.index_reader import ContextIndex, IndexHeader
 from rlm_ci.context.own_files import is_object
 from rlm_ci.context.pointers import MAX_CHUNKS, ChunkLayout, Pointers, chunk_id
 from rlm_ci.errors import ConfigError
@@ -80,7 +80,7 @@ def build(
         source, root, environ or {}, max_bytes, without=without, link=link, encoding=encoding
     )
     with beside(folder) as temporary:
-        path = os.path.join(temporary, index.SOURCE)
+        path = os.path.join(temporary, index_reader.SOURCE)
         gathered = bring(path)
         del bring  # the list of many files takes as much memory as their table
         if required:
@@ -97,7 +97,7 @@ def _adopt(source: str, folder: str, *, required: bool) -> Context:
         if required:
             _require_bytes(context.byte_length, context.omitted)
         verified = context.verify()
-        path = os.path.join(temporary, index.SOURCE)
+        path = os.path.join(temporary, index_reader.SOURCE)
         descriptor = files.open_regular(context.source_path, os.O_RDONLY)
         try:
             gather.share_or_copy(descriptor, context.source_path, path, _ANY, link=True)
@@ -203,9 +203,9 @@ def _within(parts: Iterable[bytes]) -> Iterator[bytes]:
     size = 0
     for part in parts:
         size += len(part)
-        if size > index.LIMIT:
+        if size > index_reader.LIMIT:
             raise ConfigError(
-                f"the index would have more than {index.LIMIT:,} bytes",
+                f"the index would have more than {index_reader.LIMIT:,} bytes",
                 where="source",
                 hint="choose larger chunks (RLM_CHUNK_TARGET_BYTES) or fewer files",
             )
@@ -215,7 +215,9 @@ def _within(parts: Iterable[bytes]) -> Iterator[bytes]:
 def _finish(folder: str, context_index: ContextIndex) -> None:
     """Write the files beside a source. Raises ConfigError for an index that is too large."""
     files.write(
-        os.path.join(folder, index.NAME), _within(map(str.encode, context_index.to_json())), 0o600
+        os.path.join(folder, index_reader.NAME),
+        _within(map(str.encode, context_index.to_json())),
+        0o600,
     )
     files.write(os.path.join(folder, POINTERS), _pointer_map(context_index.head).encode(), 0o600)
 
@@ -243,7 +245,10 @@ def _pointer_map(header: IndexHeader) -> str:
         lines += ["| file | bytes | chunks |", "|---|---|---|"]
         lines += [_row(piece, layout) for piece in header.files[:_LISTED]]
         if len(header.files) > _LISTED:
-            lines += ["", f"{count(len(header.files) - _LISTED, 'more file')}: see {index.NAME}."]
+            lines += [
+                "",
+                f"{count(len(header.files) - _LISTED, 'more file')}: see {index_reader.NAME}.",
+            ]
         lines.append("")
     return "\n".join(lines)
 

@@ -16,7 +16,7 @@ from rlm_ci.system.command_line import SHELL, Command
 from rlm_ci.system.process import SEAM
 from rlm_ci.system.transcript import plain, transcribe
 from rlm_ci.text.printable import count
-from rlm_ci.validators import parsers, test_counts
+from rlm_ci.validators import parsers, test_reports
 from rlm_ci.validators.test_selection import narrowed_in
 from rlm_ci.validators.validator import failure
 from rlm_ci.values import Value
@@ -66,7 +66,7 @@ def judged(validator: Validator, ended: StreamResult, *, is_selection: bool) -> 
     """The report of a run; ``is_selection``: of some tests alone."""
     verdict = validator.judge(lambda _argv: ended)
     output = ended.output.text()
-    counts = test_counts.parse(output).values()
+    counts = test_reports.parse(output).values()
     number = max((tests.judged for tests in counts), default=0)
     notes = [f"{count(number, 'test')} ran"] if number else []
     passed = verdict.passed

@@ -15,13 +15,12 @@ from time import monotonic
 
 from rlm_ci.environments.answer_formats import CodeBlocks
 from rlm_ci.environments.quoting import quoted
-from rlm_ci.environments.repl.host.context_functions import ContextFunctions
-from rlm_ci.environments.repl.host.masked_source import masked_source
+from rlm_ci.environments.repl.host.context_functions import ContextFunctions, masked_source
 from rlm_ci.environments.repl.host.model_functions import NAME as LOG
 from rlm_ci.environments.repl.host.model_functions import ModelFunctions, is_log
 from rlm_ci.environments.repl.host.options import ERRORS, REFUSALS
 from rlm_ci.environments.rewards import FINAL, RLMRewardProfile
-from rlm_ci.environments.symbolic.artifacts import FILES
+from rlm_ci.environments.symbolic.subcalls import FILES
 from rlm_ci.environments.turn_loop import Observation
 from rlm_ci.errors import DamagedError, LimitError
 from rlm_ci.models import thoughts

@@ -11,9 +11,9 @@ from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.repl.environment import ReplEnvironment
 from rlm_ci.environments.repl.host.model_functions import ReplResult, ReplTask
 from rlm_ci.environments.repl.host.options import CHILD_TURNS, ERRORS
-from rlm_ci.environments.symbolic.artifacts import FILES, answer_meta, as_json, digest
 from rlm_ci.environments.symbolic.planner.file_map import FileMap
 from rlm_ci.environments.symbolic.planner.progress_notes import quote
+from rlm_ci.environments.symbolic.subcalls import FILES, answer_meta, as_json, digest
 from rlm_ci.environments.symbolic.visible_context import VisibleContext
 from rlm_ci.environments.turn_loop import LoopWatcher, TurnLimits, TurnLoop
 from rlm_ci.errors import LimitError, RemoteError

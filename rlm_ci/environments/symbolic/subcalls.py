@@ -2,6 +2,8 @@
 
 A failed sub-call is a result, too: the planner may act on it. Results are in the journal, so a
 run that is resumed or replayed gets the same.
+
+The files that a question to a model leaves in a run, and their digests in its record.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from hashlib import sha256
 from itertools import islice
 
 from rlm_ci.environments.symbolic import iteration as ask_iteration
-from rlm_ci.environments.symbolic.artifacts import FILES, answer_meta, as_json, digest, vouch
 from rlm_ci.environments.symbolic.iteration import SUBCALL, SubcallResult
 from rlm_ci.environments.symbolic.planner.progress_notes import quote
 from rlm_ci.errors import ConfigError, RemoteError
@@ -40,6 +41,38 @@ if TYPE_CHECKING:
     from rlm_ci.runs import Fact
 
     Foresee = Callable[[Sequence[PlannedCall]], Forecast]
+
+
+#: The kind of the fact that holds the digests.
+ARTIFACTS = "artifacts"
+#: The files, by their names in the record.
+FILES: Mapping[str, str] = {
+    "input": "input.json", "prompt": "prompt.txt", "output": "output.txt", "meta": "meta.json",
+}  # fmt: skip
+
+
+def vouch(fact: Fact, step: str, written: Mapping[str, bytes]) -> None:
+    """Record the digests of the files of the question at ``step``, by name."""
+    digests = {name: digest(data) for name, data in written.items()}
+    fact(ARTIFACTS, step, digests, lambda: digests)
+
+
+def answer_meta(completion: Completion | None) -> dict[str, Any]:
+    """What a meta.json has of an answer; None for none."""
+    return {
+        "model": completion and completion.model,
+        "finish_reason": completion and completion.finish_reason,
+        "usage": completion and completion.usage and completion.usage.to_dict(),
+    }
+
+
+def as_json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
+
+
+def digest(data: bytes) -> dict[str, Any]:
+    """The size and SHA-256 of a file, as a meta.json has them."""
+    return {"bytes": len(data), "sha256": sha256(data).hexdigest()}
 
 
 #: Excerpts at most: each has a label, which does not count as bytes.

@@ -14,7 +14,7 @@ from rlm_ci.fix.participants import validator_of
 from rlm_ci.fix.verdict.validator_run import PRINTED, ValidatorRuns
 from rlm_ci.guard import guard
 from rlm_ci.text.printable import count, printable
-from rlm_ci.validators import outcomes, test_counts, test_reports
+from rlm_ci.validators import outcomes, test_reports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class _CommandRun:
 def _lost(first: ValidatorRun, last: ValidatorRun) -> list[str]:
     """What ran at first and not in the last run, in words: by names, and by counts."""
     losses = list(outcomes.lost(first.outcomes, last.outcomes))
-    counts = (test_counts.parse(run.ended.output.text()) for run in (first, last))
+    counts = (test_reports.parse(run.ended.output.text()) for run in (first, last))
     losses += [finding.message for finding in guard.shrunk(*counts)]
     if first.outcomes.complete and not last.outcomes.complete:  # it may have printed what it liked
         losses.append("its tests are not reported one by one, as they were at the start")

@@ -18,7 +18,7 @@ from rlm_ci.runs.journal import spans
 from rlm_ci.system import files
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import first_of
-from rlm_ci.validators import test_counts, test_reports, test_selection, validator
+from rlm_ci.validators import test_reports, test_selection, validator
 from rlm_ci.validators.outcomes import FAILED, OutcomeIndex
 from rlm_ci.values import Value
 from rlm_ci.workspace.dependencies.ignored import dependency_folders
@@ -510,7 +510,7 @@ def _hidden(first: TestOutcomes, ran: ValidatorRun | None) -> tuple[Finding, ...
 
 def _answer(ran: ValidatorRun) -> ValidatorAnswer:
     ended, output = ran.ended, ran.ended.output.text()
-    counted = test_counts.parse(output)
+    counted = test_reports.parse(output)
     return ValidatorAnswer(
         ran.outcomes,
         output,

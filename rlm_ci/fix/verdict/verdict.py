@@ -32,7 +32,7 @@ from rlm_ci.system import files
 from rlm_ci.system.process import Clipped, StreamResult
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import first_of, printable
-from rlm_ci.validators import outcomes, test_counts, test_file_names, test_reports
+from rlm_ci.validators import outcomes, test_file_names, test_reports
 from rlm_ci.validators import validator as validation
 from rlm_ci.validators.test_selection import narrowed_in
 from rlm_ci.workspace.tree_diff import LIMIT, differing
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rlm_ci.fix.verdict.blinded_runs import LineVerdict
     from rlm_ci.git.objects import TreeEntry
     from rlm_ci.report.findings import Finding
-    from rlm_ci.validators.test_counts import CollectedTests
+    from rlm_ci.validators.test_reports import CollectedTests
     from rlm_ci.validators.validator import Verdict
 
 _SAID = 200
@@ -397,7 +397,7 @@ class ResultJudge:
                 self._ran = self._runs.in_copy(
                     "validator", step, argv, tree, first=first, **require
                 )
-            self.collected = test_counts.parse(self._ran.ended.output.text())
+            self.collected = test_reports.parse(self._ran.ended.output.text())
             self._tell_setup()
             return self._ran.ended
 

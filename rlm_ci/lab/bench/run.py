@@ -22,7 +22,7 @@ from rlm_ci.lab.bench.case_episodes import CaseEpisodes
 from rlm_ci.lab.bench.generators.seeded import CONTEXT
 from rlm_ci.lab.bench.packs import pack
 from rlm_ci.lab.bench.scoring.scorers import Reply
-from rlm_ci.lab.episodes import trajectory
+from rlm_ci.lab.episodes import episode
 from rlm_ci.lab.mcp import connection
 from rlm_ci.lab.mcp.tools import PREFIX as MCP
 from rlm_ci.lab.run import EpisodeJob
@@ -415,7 +415,7 @@ class BenchJob(PipelineJob):
 
 def _counters(ended: CaseRun, options: BenchOptions, *, has_servers: bool) -> dict[str, Any]:
     """The fields that the mode harness adds."""
-    taken = [line.get("action") for line in trajectory.read(str(ended.result.run_path))]
+    taken = [line.get("action") for line in episode.read(str(ended.result.run_path))]
     actions = [action.get("action") for action in taken if isinstance(action, dict)]
     programs = sum(name == "run_python" for name in actions)
     is_codemode = options.harness_strategy == "codemode"

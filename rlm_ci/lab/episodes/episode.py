@@ -1,10 +1,18 @@
 """One episode: a model acts in an environment until it is done, or a limit ends it; and its report.
 
 Children are episodes of the same run: they share its record, ledger, clock and slots.
+
+An episode in the tree of a run: where it is, what it works in, and its end.
+
+``rlm/trajectory.jsonl``: the steps of an episode and its end, one JSON object a line.
+
+It follows from the run's record: a resumed run writes it again from its beginning.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
 from functools import partial
 
@@ -18,29 +26,149 @@ from rlm_ci.environments.turn_loop import LoopWatcher, TurnLimits, TurnLoop
 from rlm_ci.errors import LimitError
 from rlm_ci.lab import event_bus, frameworks
 from rlm_ci.lab.episodes.branches import BestOf
-from rlm_ci.lab.episodes.node import EpisodeEnd, EpisodeNode
-from rlm_ci.lab.episodes.trajectory import NAME, Trajectory
 from rlm_ci.lab.frameworks import FrameworkEpisode
 from rlm_ci.models.context_length import ContextFit
 from rlm_ci.models.gateway import CONNECTOR
 from rlm_ci.report.findings import INCOMPLETE, Document, Finding, Part, Report, Severity
 from rlm_ci.runs.journal import spans
-from rlm_ci.text.printable import clip, count, printable
-from rlm_ci.values import Value
+from rlm_ci.runs.state import BLOCKED, FAILED, PASSED
+from rlm_ci.system import files
+from rlm_ci.text.printable import clip, count, encodable, printable
+from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Any
 
+    from rlm_ci.environments.answer_formats import AnswerFormat
     from rlm_ci.environments.delegation import ChildTask, Delegation
-    from rlm_ci.environments.turn_loop import Complete, LoopAction, LoopEnd, Observation
-    from rlm_ci.lab.episodes.node import EpisodeSetup
+    from rlm_ci.environments.turn_loop import (
+        Complete,
+        Environment,
+        LoopAction,
+        LoopEnd,
+        Observation,
+        Translate,
+    )
     from rlm_ci.lab.event_bus import RLMEventBus
     from rlm_ci.models import Completion, ModelRequest
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
     from rlm_ci.report.findings import Subject, Usage
+
+
+class EpisodeNode(Value):
+    """One episode of a run; ``parent`` is the id of the one that delegated it, None for the root.
+
+    ``position`` is the beginning of its places in the record. Its own children go through
+    ``delegation``, which has its depth.
+    """
+
+    run_id: str
+    parent: str | None
+    task: ChildTask
+    delegation: Delegation
+    environment: str
+    model: str
+    max_steps: int
+    position: str
+
+    @property
+    def depth(self) -> int:
+        return self.delegation.depth
+
+
+class EpisodeSetup(Value):
+    """An environment and its model's first messages, by role.
+
+    ``scratch(place)`` is a copy of the environment, to try a branch in. ``close`` is called at the
+    end of the episode; before it, ``partial`` for the answer so far of one that has none.
+    """
+
+    environment: Environment
+    answers: AnswerFormat
+    prompts: tuple[tuple[str, str], ...]
+    scratch: Callable[[str], AbstractContextManager[Environment]]
+    translate: Translate | None = None
+    close: Callable[..., None] | None = None
+    partial: Callable[[], str] | None = None
+
+
+class EpisodeEnd(Value):
+    """The end of an episode: ``reason`` is empty where it is ``completed``.
+
+    ``limit`` ended it, or its steps were ``exhausted``; ``blocked``: the model said that it cannot
+    be done. ``cut_off``: the answer is the longest of those that had no end.
+    """
+
+    answer: str
+    completed: bool
+    steps: int
+    reward: float
+    reason: str = ""
+    limit: LimitError | None = None
+    exhausted: bool = False
+    blocked: bool = False
+    cut_off: bool = False
+
+    @property
+    def budget(self) -> str:
+        """The budget that ended it, "" for none."""
+        if self.exhausted:
+            return "max_iterations"
+        return "" if self.limit is None else self.limit.budget
+
+    @property
+    def status(self) -> str:
+        """The word for it in reports and manifests."""
+        if self.completed:
+            return PASSED
+        return self.budget or (BLOCKED if self.blocked else FAILED)
+
+
+NAME = "trajectory.jsonl"
+#: Bytes of a trajectory that are read.
+_LIMIT = 256 << 20
+
+
+class Trajectory(Closing):
+    """Writes one file. ``head`` are keys of every line, behind its type."""
+
+    def __init__(self, path: str, head: Mapping[str, Any], redact: Callable[[str], str]) -> None:
+        """Begin the file anew. Raises StorageError."""
+        self.path = path
+        self._head = head
+        self._redact = redact
+        try:
+            self._file = files.open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        except OSError as error:
+            raise files.storage_error(error, path) from None
+
+    def add(self, kind: str, **fields: Any) -> None:
+        """Append a line. Raises StorageError."""
+        line = {"type": kind, **self._head, **fields}
+        data = f"{self._redact(encodable(json.dumps(line)))}\n".encode()
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:
+            raise files.storage_error(error, self.path) from None
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def read(path: str) -> Iterator[dict[str, Any]]:
+    """The lines of a trajectory, of this program or of another; what is no object is left out."""
+    for line in (files.read_or_none(path, _LIMIT) or b"").splitlines():
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict):
+            yield record
 
 
 #: The kind of the fact that a child has begun.

@@ -28,7 +28,7 @@ from rlm_ci.environments.turn_loop import ask_shortened
 from rlm_ci.errors import ConfigError, LimitError
 from rlm_ci.lab import chat
 from rlm_ci.lab.connectors import CodeResult
-from rlm_ci.lab.episodes.node import EpisodeSetup
+from rlm_ci.lab.episodes.episode import EpisodeSetup
 from rlm_ci.lab.mcp.tools import McpEnvironment
 from rlm_ci.models import ModelRequest
 from rlm_ci.models.context_length import ContextFit
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.context.context import Context
     from rlm_ci.environments.turn_loop import Complete, Environment
-    from rlm_ci.lab.episodes.episode import EpisodeOptions
-    from rlm_ci.lab.episodes.node import EpisodeNode
+    from rlm_ci.lab.episodes.episode import EpisodeNode, EpisodeOptions
     from rlm_ci.lab.episodes.work_tree import WorkTree
     from rlm_ci.lab.mcp.tools import CallTool, McpServers
     from rlm_ci.runs import Fact

@@ -17,8 +17,7 @@ import uuid
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 
-from rlm_ci.console.active_answers import ActiveAnswer
-from rlm_ci.console.progress import duration
+from rlm_ci.console.progress import ActiveAnswer, duration
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
 from rlm_ci.models import SpentError, context_length, is_wish
 from rlm_ci.models.openai import errors, responses

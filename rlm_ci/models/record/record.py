@@ -15,7 +15,7 @@ import time
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 
-from rlm_ci.console.active_answers import ActiveAnswers
+from rlm_ci.console.progress import ActiveAnswers
 from rlm_ci.errors import ConfigError, DamagedError, LimitError, RemoteError, StorageError
 from rlm_ci.models import Completion, SpentError
 from rlm_ci.models.record import errors
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, Final, NoReturn, TypeVar
 
-    from rlm_ci.console.active_answers import ActiveAnswer
+    from rlm_ci.console.progress import ActiveAnswer
     from rlm_ci.errors import RlmCiError
     from rlm_ci.models import Model, ModelRequest
     from rlm_ci.models.budget import BudgetUse, Charge, Ledger, Reservation

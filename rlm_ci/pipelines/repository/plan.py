@@ -11,7 +11,7 @@ from abc import abstractmethod
 from rlm_ci.change import change_set, privileged_events
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.git import errors
-from rlm_ci.judge import uncommitted
+from rlm_ci.judge import judge
 from rlm_ci.judge.judge import repository_name
 from rlm_ci.models.json_question import REPAIR, repair_bytes
 from rlm_ci.pipelines import load
@@ -103,7 +103,7 @@ def select(settings: Settings, repository: Repository) -> RepositoryScope:
     if base:
         change = changes[0]
         if not settings.quiet:
-            uncommitted.note(repository, change.head, "rlm-ci check")
+            judge.note(repository, change.head, "rlm-ci check")
         return RepositoryScope(
             commit=change.head,
             head=change.head,
@@ -120,7 +120,7 @@ def select(settings: Settings, repository: Repository) -> RepositoryScope:
             hint="commit it, or look at the work tree: --worktree",
         )
     if not settings.quiet:
-        uncommitted.note(repository, head, "--worktree")
+        judge.note(repository, head, "--worktree")
     return RepositoryScope(commit=head, head=head, **about)
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.report.findings import Finding
-    from rlm_ci.report.surface import Surface
+    from rlm_ci.report.links import Surface
 
 #: Rules with a row of their own: each is a rule of the style sheet too.
 MOST = 40

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.report.findings import Finding
-    from rlm_ci.report.surface import Surface
+    from rlm_ci.report.links import Surface
 
 
 WORD = "suggestion"

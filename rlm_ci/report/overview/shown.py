@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from rlm_ci.report.links import Links
+    from rlm_ci.report.links import Links, Surface
     from rlm_ci.report.overview.changes import (
         Area,
         DependencyChange,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         SaidLines,
         SaidSentence,
     )
-    from rlm_ci.report.surface import Surface
 
 
 #: Sizes in pixels: a box, the distance from one to the next below it, the gap between the sides.

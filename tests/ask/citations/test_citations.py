@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci.ask.citations.citations import MOST, NO_FILE, NO_PLACE, cite
-from rlm_ci.ask.citations.cited_lines import NEVER_READ, PLACES, QUOTED_LINES
+from rlm_ci.ask.citations.citations import (
+    MOST,
+    NEVER_READ,
+    NO_FILE,
+    NO_PLACE,
+    PLACES,
+    QUOTED_LINES,
+    cite,
+)
 from rlm_ci.ask.citations.compare_files import OTHER, FileComparison, refuted_by
 from rlm_ci.change import evidence
 from rlm_ci.context.builder.build import build

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.console.active_answers import ActiveAnswer
+from rlm_ci.console.progress import ActiveAnswer
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models import SpentError, TokenUsage
 from rlm_ci.models.budget import BudgetUse, Ledger

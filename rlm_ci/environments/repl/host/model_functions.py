@@ -17,8 +17,8 @@ from hashlib import sha256
 
 from rlm_ci.environments.delegation import ChildResult, ChildTask
 from rlm_ci.environments.repl.host.options import LIMIT, write_all
-from rlm_ci.environments.symbolic.artifacts import answer_meta, digest
 from rlm_ci.environments.symbolic.iteration import NOT_ALLOWED
+from rlm_ci.environments.symbolic.subcalls import answer_meta, digest
 from rlm_ci.errors import ConfigError, LimitError, RemoteError, RlmCiError
 from rlm_ci.models import ModelRequest, prices
 from rlm_ci.system import files

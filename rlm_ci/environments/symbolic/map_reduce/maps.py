@@ -11,12 +11,11 @@ from functools import partial
 from math import ceil
 
 from rlm_ci.context.pointers import PointerError, chunk_id
-from rlm_ci.environments.symbolic.artifacts import FILES, vouch
 from rlm_ci.environments.symbolic.iteration import FAILED, SUCCEEDED, MapResult, subcall_pointer
 from rlm_ci.environments.symbolic.map_reduce import reduce
 from rlm_ci.environments.symbolic.map_reduce.reduce import ReduceError
 from rlm_ci.environments.symbolic.planner.plan import Subcall
-from rlm_ci.environments.symbolic.subcalls import MOST_PIECES
+from rlm_ci.environments.symbolic.subcalls import FILES, MOST_PIECES, vouch
 from rlm_ci.environments.symbolic.subcalls import NAME as FOLDER
 from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import count, encodable

@@ -12,9 +12,9 @@ from functools import partial
 
 from rlm_ci.environments.answer_formats import ValueAnswer
 from rlm_ci.environments.conversation import Memory
-from rlm_ci.environments.symbolic.artifacts import FILES, answer_meta, as_json, digest, vouch
 from rlm_ci.environments.symbolic.planner.plan import PARSE_ERROR, SCHEMA, PlanError, PlanReader
 from rlm_ci.environments.symbolic.planner.prompt import PromptWriter
+from rlm_ci.environments.symbolic.subcalls import FILES, answer_meta, as_json, digest, vouch
 from rlm_ci.environments.turn_loop import Limits, NoTools, TurnLimits, TurnLoop
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import SpentError

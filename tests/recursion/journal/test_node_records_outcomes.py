@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.errors import DamagedError
-from rlm_ci.recursion.journal import outcomes
+from rlm_ci.recursion.journal import node_records
 from rlm_ci.recursion.journal.node_records import NODES, RESULTS
 from testing.solver_cases import shop, solve
 
@@ -25,7 +25,7 @@ def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_two_runs_of_the_same_say_the_same(solved: Path, tmp_path: Path) -> None:
     solve(tmp_path / "again", shop())
-    first, second = outcomes.read(str(solved)), outcomes.read(str(tmp_path / "again"))
+    first, second = node_records.read(str(solved)), node_records.read(str(tmp_path / "again"))
     assert first[RESULTS] == second[RESULTS]
     assert first[NODES].keys() == second[NODES].keys() == first[RESULTS].keys()
     assert {fields["status"] for fields in first[NODES].values()} == {"completed"}
@@ -33,8 +33,8 @@ def test_two_runs_of_the_same_say_the_same(solved: Path, tmp_path: Path) -> None
 
 def test_another_text_has_other_outcomes(solved: Path, tmp_path: Path) -> None:
     solve(tmp_path / "other", shop() | {"README.md": b"# Shop\nwhich sells\n"})
-    other = outcomes.read(str(tmp_path / "other"))
-    assert other[RESULTS] != outcomes.read(str(solved))[RESULTS]
+    other = node_records.read(str(tmp_path / "other"))
+    assert other[RESULTS] != node_records.read(str(solved))[RESULTS]
 
 
 def test_a_torn_journal_and_a_missing_record_are_damage(solved: Path, tmp_path: Path) -> None:
@@ -42,8 +42,8 @@ def test_a_torn_journal_and_a_missing_record_are_damage(solved: Path, tmp_path: 
     path = torn / RESULTS
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(DamagedError, match=r"bytes are behind the last record \(results"):
-        outcomes.read(str(torn))
+        node_records.read(str(torn))
     lines = (solved / RESULTS).read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:1] + lines[2:]))
     with pytest.raises(DamagedError, match=r"damaged at record 2, byte \d+: its number is 3"):
-        outcomes.read(str(torn))
+        node_records.read(str(torn))

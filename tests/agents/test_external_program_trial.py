@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci import sandbox
-from rlm_ci.agents.program_trial import try_out
+from rlm_ci.agents.external import try_out
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlm_ci.context.builder.build import build
-from rlm_ci.environments.repl.host.masked_source import mask, masked_source
+from rlm_ci.environments.repl.host.context_functions import mask, masked_source
 from rlm_ci.redaction.redactor import SIGN, Redactor
 
 SECRET = "hunter2-hunter2-hünter2"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.console.active_answers import ActiveAnswers
+from rlm_ci.console.progress import ActiveAnswers
 
 
 class Clock:

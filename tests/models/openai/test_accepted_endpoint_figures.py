@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.models.openai.endpoint_figures import FILE, NO_FIGURES, EndpointFigures, ModelFigures
+from rlm_ci.models.openai.accepted import FILE, NO_FIGURES, EndpointFigures, ModelFigures
 
 if TYPE_CHECKING:
     from pathlib import Path

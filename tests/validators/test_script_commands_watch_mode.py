@@ -7,12 +7,12 @@ from functools import partial
 
 import pytest
 
-from rlm_ci.validators import watch_mode
-from rlm_ci.validators.watch_mode import WatchedCommand
+from rlm_ci.validators import script_commands
+from rlm_ci.validators.script_commands import WatchedCommand
 
 
 def found(command: str, files: dict[str, str], *, is_ci: bool = False) -> WatchedCommand | None:
-    return watch_mode.find(command, lambda path: files.get(path, ""), is_ci=is_ci)
+    return script_commands.find(command, lambda path: files.get(path, ""), is_ci=is_ci)
 
 
 def package(**scripts: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlm_ci.context import index, index_reader
+from rlm_ci.context import index_reader
 from rlm_ci.context.builder import build
 from rlm_ci.context.context import Context
 from rlm_ci.context.pointers import ChunkLayout
@@ -195,7 +195,7 @@ def test_our_own_table_is_known_by_its_length_and_its_ends(
     size: int, cut: tuple[int, int], data: st.DataObject
 ) -> None:
     layout = ChunkLayout(size, *cut)
-    text = b"head" + "".join(index.written(layout, os.urandom(32 * layout.count))).encode()
+    text = b"head" + "".join(index_reader.written(layout, os.urandom(32 * layout.count))).encode()
     assert looks_written(text, 4, layout)
     at = data.draw(st.integers(4, len(text) - 1))
     assert not looks_written(text[:at] + text[at + 1 :], 4, layout)
@@ -204,12 +204,12 @@ def test_our_own_table_is_known_by_its_length_and_its_ends(
 
 
 def looks_written(text: bytes, at: int, layout: ChunkLayout) -> bool:
-    return index.looks_written(lambda at, size: text[at : at + size], at, len(text), layout)
+    return index_reader.looks_written(lambda at, size: text[at : at + size], at, len(text), layout)
 
 
 def test_the_numbers_of_a_table_grow() -> None:
     layout = ChunkLayout(123_456_789, 65536, 4096)
-    text = "".join(index.written(layout, bytes(32 * layout.count))).encode()
+    text = "".join(index_reader.written(layout, bytes(32 * layout.count))).encode()
     assert looks_written(text, 0, layout)
     assert json.loads(b'{"chunks": [' + text)["chunks"] == [
         {"id": f"c{number:06d}", "start": start, "end": end, "sha256": "0" * 64}
@@ -339,7 +339,7 @@ def test_names_full_of_brackets_are_no_bomb(tmp_path: Path) -> None:
 
 def test_a_huge_index_is_not_read(folder: Path) -> None:
     with (folder / "index.json").open("ab") as stream:
-        stream.truncate(index.LIMIT + 1)
+        stream.truncate(index_reader.LIMIT + 1)
     with pytest.raises(ConfigError, match=r"67,108,865 bytes, more than 67,108,864"):
         Context.open(str(folder))
 
@@ -363,12 +363,12 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 )
 def test_memory_is_bounded_by_the_length_of_the_file(folder: Path, unit: bytes) -> None:
     """A hostile index of the largest size that is read takes at most six times its size."""
-    body = b'{"chunks": [' + unit * ((index.LIMIT - 100) // len(unit)) + b"0]}"
+    body = b'{"chunks": [' + unit * ((index_reader.LIMIT - 100) // len(unit)) + b"0]}"
     (folder / "index.json").write_bytes(body)
     ended = subprocess.run(
         [sys.executable, "-c", _MEASURED, str(folder)], capture_output=True, check=True, text=True
     )
-    assert int(ended.stdout.split()[-1]) <= 6 * index.LIMIT
+    assert int(ended.stdout.split()[-1]) <= 6 * index_reader.LIMIT
     assert len(ended.stdout.splitlines()) == 2
 
 

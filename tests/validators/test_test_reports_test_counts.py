@@ -9,7 +9,7 @@ import pytest
 
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.guard import guard
-from rlm_ci.validators.test_counts import CollectedTests, parse
+from rlm_ci.validators.test_reports import CollectedTests, parse
 from rlm_ci.workspace.workspace import Workspace
 from testing.guarded_trees import rules
 from testing.repositories.git_repo import GitRepo
