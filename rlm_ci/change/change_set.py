@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 
 #: Triggers of changes from outside, which the base's policy judges.
 OUTSIDE = ("pull_request", "push", "merge_group", "range")
-#: What is said of an uncommitted change without a file.
-NOTHING = {"index": "nothing is staged", "worktree": "nothing is changed"}
+#: What is said of a change without a file, of commits or not.
+NOTHING = {
+    "index": "nothing is staged", "worktree": "nothing is changed",
+    "range": "the head has nothing that the base lacks",
+}  # fmt: skip
 #: From this size on, git takes a file for a binary one (core.bigFileThreshold).
 _BIG_FILE = 512 << 20
 

@@ -123,7 +123,7 @@ def run(
     )
     if weighted != lines:
         summary += f", weighted from {lines:,}"
-    if changes.worktree and not (counted or ignored):
+    if changes.trigger in NOTHING and not (counted or ignored):
         summary += f"; {NOTHING[changes.trigger]}"
     elif changes.also:
         summary += "; for a merge, files that differ from both sides"

@@ -58,7 +58,7 @@ WORDS = 2
 #: The metrics that are all 0 or missing where a check had nothing to judge.
 _SUBJECTS = {
     _ARCHIVE: ("stubs",), "scope": ("rules",), "ai-policy": ("requirements",),
-    "description": ("claims", "not_checked", "notes"),
+    "description": ("claims", "not_checked", "notes"), "together": ("changes",),
 }  # fmt: skip
 #: The finding of a fix loop whose agent failed in all of its turns.
 IDLE = "rlm/agent-failed"

@@ -239,13 +239,15 @@ class _Comparison:
         self._subject, self._merges = subject, merges
         self._unread = {item.name: item.reason for item in subject.not_looked_at}
         self._unpaired: list[str] = []
-        self._pairs = 0
+        self._pairs = self._stacked = 0
 
     def part(self) -> Part:
         subject, focus = self._subject, self._subject.focus
         alone = [focus] if focus else subject.changes
         findings = [finding for change in alone for finding in self._of_change(change)]
-        readable = [change for change in subject.changes if self._is_read(change)]
+        readable = [
+            change for change in subject.changes if self._is_read(change) and change.commits
+        ]
         merging = {change.name for change in readable if not self._merges.with_base(change)}
         for change, other in combinations(readable, 2):
             if focus in (None, change, other):
@@ -282,13 +284,14 @@ class _Comparison:
 
     def _of_pair(self, change: OpenChange, other: OpenChange, merging: set[str]) -> list[Finding]:
         """What breaks if both are merged, each of them alone being fine."""
-        self._pairs += 1
         if (
             change.head in other.commits
             or other.head in change.commits
             or (change.head == other.head)
         ):
+            self._stacked += 1
             return []  # one is built on the other, and comes after it
+        self._pairs += 1
         try:
             findings = list(self._of_names(change, other))
             if {change.name, other.name} <= merging:
@@ -398,12 +401,20 @@ class _Comparison:
     def _summed_up(self, findings: Sequence[Finding], readable: Sequence[OpenChange]) -> Part:
         subject = self._subject
         lost = [f"{name} ({reason})" for name, reason in self._unread.items()]
+        merged = [
+            change.name
+            for change in subject.changes
+            if change.name not in self._unread and not change.commits
+        ]
         limits = list(dict.fromkeys(chain(*(change.sides.limits for change in readable))))
         summary = f"{count(len(readable), 'change')} of {printable(subject.base_name)} compared"
         summary += f" in {count(self._pairs, 'pair')}"
+        if self._stacked:
+            summary += f"; {count(self._stacked, 'pair')} not compared, as one contains the other"
         if subject.left_out:
             summary += f"; {count(subject.left_out, 'older change')} not looked at (the limit)"
         for label, items in (
+            ("without a commit that the base lacks", merged),
             ("not looked at", lost),
             ("pairs not compared", self._unpaired),
             ("not read", limits),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.errors import UsageError
-from rlm_ci.report.findings import INCOMPLETE, NOT_RUN
+from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Report, Severity, Subject
+from rlm_ci.report.render import render
 from testing.open_branches import FILES, PARSE, TOTAL, Branches
 from testing.repositories.git_repo import GitRepo
 
@@ -65,6 +66,24 @@ def test_a_branch_on_another_comes_after_it(shop: Branches) -> None:
     shop.repo.checkout("one").checkout("two", new=True)
     shop.repo.write("shop/text.py", f"import re\n\n\n{PARSE}").commit("Bring it back (fixes #7)")
     assert shop.messages("one", "two") == []
+    assert shop.part("one", "two").summary == (
+        "2 changes of main compared in 0 pairs; 1 pair not compared, as one contains the other"
+    )
+
+
+def test_a_branch_that_the_base_has_is_named_and_is_no_change(shop: Branches) -> None:
+    shop.branch("one", {"shop/text.py": "import re\n"})
+    for name in ("old", "older"):
+        shop.repo.run("branch", name, "main")
+    part = shop.part("one", "old", "older")
+    assert part.summary == (
+        "1 change of main compared in 0 pairs; 2 without a commit that the base lacks: old; older"
+    )
+    part = shop.part("old", "older")
+    assert part.summary.startswith("0 changes of main compared in 0 pairs; 2 without")
+    text = render(Report(Subject(), Severity.HIGH, (part,)), "text")
+    assert text.startswith("– together")
+    assert text.splitlines()[-1] == "– Nothing to judge: 1 check"
 
 
 def test_a_conflict_with_the_base_is_said_and_not_blamed_on_a_pair(shop: Branches) -> None:

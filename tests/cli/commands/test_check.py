@@ -120,6 +120,17 @@ def test_local_work_is_judged_in_each_of_its_forms(cli: Cli, repo: GitRepo) -> N
     assert budget(cli, repo, "--commit", history.head)["files"] == 6
 
 
+@pytest.mark.parametrize("base", ["main", "HEAD", "later"])
+def test_a_head_without_a_change_is_said(cli: Cli, repo: GitRepo, base: str) -> None:
+    repo.commit()
+    repo.checkout("later", new=True).write("a.py", "x = 1\n").commit()
+    repo.checkout("main")
+    ended = cli("check", "--base", base, cwd=repo)
+    text = " ".join(ended.stdout.split())
+    assert text.count("the head has nothing that the base lacks") == 2
+    assert "no test is weakened" not in text
+
+
 def test_commits_with_no_one_and_two_parents(cli: Cli, tmp_path: Path) -> None:
     root = root_commit(GitRepo(tmp_path / "root"))
     assert budget(cli, root.repo, "--commit", "HEAD")["lines"] == 5
