@@ -162,14 +162,27 @@ class Claim(Value):
 
 
 def claims(title: str, body: str) -> list[Claim]:
-    """The claims of a description, each once, in the order of the text."""
+    """The claims of a description, each once, in the order of the text.
+
+    The body of several commits in one may say of a name that it came and went: that claims nothing.
+    """
+    lines = enumerate(_lines(title, body))
+    found = (claim for at, line in lines for claim in _of_line(line, is_title=not at))
     results: dict[Claim, None] = {}
-    for at, line in enumerate(_lines(title, body)):
-        for claim in _of_line(line, is_title=not at):
-            results[claim] = None
-            if len(results) >= _MOST:
-                return list(results)
-    return list(results)
+    for claim in found:
+        results[claim] = None
+        if len(results) >= _MOST:
+            break
+    added, removed = (
+        {name for claim in results if claim.kind == kind for name in claim.names}
+        for kind in (ADDS, REMOVES)
+    )
+    passing = added & removed
+    return [
+        claim
+        for claim in results
+        if claim.kind not in (ADDS, REMOVES) or passing.isdisjoint(claim.names)
+    ]
 
 
 def claims_behaviour(title: str) -> bool:

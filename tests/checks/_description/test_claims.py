@@ -29,6 +29,20 @@ def test_a_claim_of_a_known_form(title: str, kind: str, names: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("* add `lru_cache` to overrides\n\n* remove `lru_cache` due to hashing", []),
+        ("- Drop `total_of`\n- Add `total_of` again", []),
+        ("* add `sum_of`\n* remove `total_of`", ["sum_of", "total_of"]),
+        ("* add `sum_of`\n* add `sum_of` for sets\n* fix `sum_of`", ["sum_of"] * 3),
+    ],
+)
+def test_a_name_that_came_and_went_is_no_claim(body: str, names: list[str]) -> None:
+    found = [name for one in claims.claims("Move the sum out", body) for name in one.names]
+    assert found == names
+
+
+@pytest.mark.parametrize(
     "title",
     [
         "The `total` of a cart was wrong",
