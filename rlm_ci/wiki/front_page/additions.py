@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from rlm_ci.source.python.names import is_class
 from rlm_ci.source.uses.references import BY_FOLDER, Definition
 from rlm_ci.source.uses.written_types import returned
 from rlm_ci.text.neutralise import code, prose
@@ -17,6 +18,7 @@ from rlm_ci.wiki.facts.readme import listed
 from rlm_ci.wiki.front_page.class_families import (
     CLASSES,
     IMPLEMENTS,
+    MANY,
     class_families,
     classes_above,
     lineage,
@@ -92,6 +94,7 @@ class _Addition(Value):
     names: tuple[str, ...]
     members: tuple[_Member, ...]
     left_names: tuple[str, ...] = ()
+    is_family: bool = False
 
 
 def additions(world: PageSources) -> list[dict[str, str]]:
@@ -105,7 +108,7 @@ def additions(world: PageSources) -> list[dict[str, str]]:
     for family in class_families(above, world):
         members = [_Member(world.files[at.path], at.symbol) for at in family.members]
         is_listed = 2 * len(listed_symbols & {at.symbol for at in family.members}) >= len(members)
-        if family.left_names and not is_listed:
+        if (family.left_names or len(members) >= MANY) and not is_listed:
             base, symbol = world.files[family.base.path], family.base.symbol
             first, last = base.head_of(symbol)
             name = shown_name(base, symbol.name)
@@ -113,7 +116,13 @@ def additions(world: PageSources) -> list[dict[str, str]]:
             names = tuple(at.symbol.name.rpartition(".")[2] for at in family.members)
             every.append(
                 _Addition(
-                    base, note, code(name, cell=True), names, tuple(members), family.left_names
+                    base,
+                    note,
+                    code(name, cell=True),
+                    names,
+                    tuple(members),
+                    family.left_names,
+                    is_family=True,
                 )
             )
     every.sort(
@@ -131,7 +140,7 @@ def _listed(above: ClassesAbove, world: PageSources) -> Iterator[_Addition]:
     definitions = _definitions(world) if registered else {}
     for file, note in registered:
         members = tuple(_members(file, note, world, definitions))
-        is_typed = ": " in note.text
+        is_typed = is_class(note.text.partition(": ")[2])
         if members and (is_typed or not _are_values(members)):
             if all(member.is_class() for member in members):
                 members = tuple(_with_bases(member, above, world) for member in members)
@@ -292,7 +301,7 @@ def _row(addition: _Addition, world: PageSources, tests: TestFiles) -> dict[str,
     where = world.register.link(facts.path, note.line_start, note.line_end, cell=True)
     row = {
         "what": f"{guide}{addition.shown}: {listed(names, _SHOWN)}",
-        "where": f"made from {where}" if addition.left_names else where,
+        "where": f"made from {where}" if addition.is_family else where,
         "have": "a row as the others",
         "example": "the shortest row",
         "tests": "none found",

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 #: Kinds of what is made from another, and of what another is made from.
 CLASSES = frozenset(("class", "enum", "struct"))
 _BASES = CLASSES | {"interface", "trait"}
-#: Classes from which on a family is one that is added to.
-_FEW = 3
+#: Classes from which on a family is one that is added to, and, even if nothing is left to them.
+_FEW, MANY = 3, 8
 #: What a method raises that is left to the classes below.
 _LEFT = re.compile(r"(?:\w+\.)?NotImplemented(?:Error|Exception)?")
 #: How a note begins that says which type of Rust has a trait.

@@ -138,7 +138,7 @@ def _contents(files: Sequence[FileFacts], world: PageSources) -> str:
         (file, entry)
         for file in files
         for entry in file.outline.entries
-        if entry.kind in ("main", "script")
+        if entry.kind in _BEGINS_AT
     ]
     if starts:
         file, entry = min(starts, key=lambda pair: pair[0].path)
@@ -213,13 +213,24 @@ def _stem(facts: FileFacts) -> str:
 _LINES, _ENOUGH, _NAMED = 7, 3, 8
 
 
+#: Kinds of entry points at which a program begins.
+_BEGINS_AT = ("main", "script")
+
+
 def main_flow(world: PageSources) -> dict[str, Any]:
     """The flow's name, its lines, and how many steps stand on the page of flows alone.
 
     Where it chooses between commands, the lines go on with the longest of these.
     """
     flow = _main(world)
-    if flow is None:
+    is_foreign = (
+        flow is not None
+        and flow.starts[0].kind == FUNCTION
+        and any(
+            entry.kind in _BEGINS_AT for file in world.program for entry in file.outline.entries
+        )
+    )
+    if flow is None or is_foreign:  # a function in its place says nothing of the program
         return {"life": [], "life_of": "", "life_more": 0}
     first = flow.starts[0]
     commands = _commands(flow, world)
@@ -286,7 +297,7 @@ def _lines(flow: CallFlow, limit: int, world: PageSources) -> list[str]:
 
 def _main(world: PageSources) -> CallFlow | None:
     """Of the flows of commands that with the most steps, else the first of a public name."""
-    entries = [flow for flow in world.flows if flow.starts[0].kind in ("script", "main")]
+    entries = [flow for flow in world.flows if flow.starts[0].kind in _BEGINS_AT]
     entries = [entry for entry in entries if len(entry.steps) >= _ENOUGH]
     names = {file.project.lower() for file in world.files.values() if file.project}
     entries.sort(key=lambda flow: (flow.starts[0].name.lower() not in names, -len(flow.steps)))

@@ -250,7 +250,9 @@ class TestFiles:
 
 
 def _helps(path: str) -> bool:
-    """Whether a file of Python among tests holds none by its name: what they need stands in it."""
+    """Whether a file among tests holds none by its name: what they need stands in it."""
+    if path.endswith(("spec_helper.rb", "rails_helper.rb", "test_helper.rb")):
+        return True
     is_named = subject_of(path) is not None or path.endswith(("tests.py", "/test.py"))
     return path.endswith("conftest.py") or (path.endswith(".py") and not is_named)
 

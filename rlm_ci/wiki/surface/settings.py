@@ -234,7 +234,7 @@ _DECLARED: Mapping[str, str] = {
     "Go": r"(?P<set>\bflag|\b(?:fs|\w*[Ff]lags|[Ff]lagSet)(?:\(\))?)\."
     r"(?:(?:[A-Z][a-z0-9]+)*Var\w*\(\s*&?[\w.()]+,\s*"
     r"|(?:String|Bool|Int|Uint|Float|Duration|Count|Func)\w*\(\s*)\"(?P<text>[\w-]+)\""
-    r"(?:(?:[^\n]|,\n){0,300}?(?:\"(?P<help>[^\"\n]{4,200})\"|,\s*(?P<constant>[A-Za-z_]\w*))\s*\)"
+    r"(?:(?:[^\n]|,\n){0,300}?(?:\"(?P<help>[^\"\n]{4,200})\"|,\s*(?P<constant>[A-Za-z_]\w*)),?\s*\)"
     r"(?=\s*(?://|\n|$)))?"
     r"|Flag\{\s*Name:\s*\"(?P<word>[\w-]+)[^{}]{0,400}?\bUsage:\s*\"(?P<words>[^\"\n]{1,200})\"",
     "Rust": r"#\[(?:arg|clap)\((?P<clap>[^\]]{0,600}?)\)\]"

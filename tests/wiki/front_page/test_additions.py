@@ -387,6 +387,22 @@ def test_classes_that_are_made_from_one_become_a_row(
     assert rows(repo, tmp_path, files) == expected
 
 
+MANY = {
+    "shop/__init__.py": "",
+    "shop/all.py": "class Item:\n    pass\n\n\n"
+    + "".join(f"class Item{n}(Item):\n    def go{n}(self):\n        pass\n\n\n" for n in range(8)),
+}
+
+
+def test_many_classes_of_one_base_become_a_row(repo: GitRepo, tmp_path: Path) -> None:
+    found = rows(repo, tmp_path, MANY)
+    assert [row.partition(" | `shop/all.py#L5")[0] for row in found] == [
+        "`Item`: "
+        + ", ".join(f"`Item{n}`" for n in range(8))
+        + " | made from `shop/all.py#L1` | each is a class"
+    ]
+
+
 IN_CLASS = {
     "shop/__init__.py": "",
     "shop/a.py": "class Item:\n    def run(self):\n        pass\n\n\nclass A(Item):\n    pass\n\n\n"

@@ -82,3 +82,19 @@ def test_the_page_begins_with_what_the_project_is(
     page = first_page(repo, tmp_path, files)
     quote, links = page.split("\n> ", 1)[1].split("\n\n")[:2]
     assert (quote, re.findall(r"[\w.]+#L\d+", links)) == beginning
+
+
+def test_no_function_stands_for_a_program_whose_beginning_leads_nowhere(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    files = {
+        "bin/shop": "#!/usr/bin/env ruby\nrequire 'shop'\nShop.method(:run).call\n",
+        "lib/shop.rb": "# Sells.\nmodule Shop\n  def self.sell(x)\n    count(x)\n  end\n\n"
+        "  def self.count(x)\n    x\n  end\nend\n",
+        "lib/other.rb": "require 'shop'\n\nclass Other\n  def go\n    sell(1)\n  end\nend\n",
+    }
+    library = first_page(repo, tmp_path, {"lib/shop.rb": files["lib/shop.rb"]})
+    assert "What runs first" not in library
+    page = first_page(repo, tmp_path, files)
+    assert "## What `" not in page
+    assert "What runs first leads to no definition that could be resolved." in page

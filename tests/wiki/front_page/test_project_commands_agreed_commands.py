@@ -178,6 +178,20 @@ def test_the_tools_of_the_main_language_come_first(repo: GitRepo, tmp_path: Path
     ]
 
 
+def test_what_helps_tests_is_no_example_of_one(repo: GitRepo, tmp_path: Path) -> None:
+    files = {
+        "Gemfile": "gem 'rspec'\n",
+        ".github/workflows/ci.yml": "steps:\n  - run: bundle exec rspec\n",
+        "lib/till.rb": "# Counts.\nclass Till\n  def count\n    1\n  end\nend\n",
+        "spec/spec_helper.rb": "require_relative '../lib/till'\n",
+        "spec/till_spec.rb": "require_relative '../lib/till'\ndescribe Till do\nend\n",
+    }
+    table = rows(first_page(repo, tmp_path, files), "Run and test")
+    assert (
+        "one test | `bundle exec rspec spec/till_spec.rb` (usual) | [`spec/till_spec.rb`]" in table
+    )
+
+
 def test_a_project_that_does_not_say_how_it_is_tested_says_so(
     repo: GitRepo, tmp_path: Path
 ) -> None:

@@ -383,6 +383,11 @@ const cli = yargs(args).options({
             ("option", 10, "", "--tall", "high"),
         ]),
         ("plain.ts", YARGS.replace("yargs", "other"), []),
+        ("behind.go", ('package a\n\nfunc F() {\n\tcmd.Flags().StringVarP(out, "out", "o",\n'
+                       '\t\t"std",\n'
+                       '\t\t"the output (std, json)",\n\t)\n}\n'), [
+            ("option", 4, "F", "--out", "the output (std, json) (default std)"),
+        ]),
         ("tests/test_cli.py", PYTHON, []),
         ("README.md", PYTHON, []),
     ],
