@@ -43,12 +43,19 @@ COMMANDS = tuple(name for group in GROUPS.values() for name in group)
 
 #: What people type for a command or an option of another name.
 _OTHER_NAMES = {
+    "comment": "rlm-ci pr",
     "delete": "rlm-ci list --prune",
+    "hooks": "rlm-ci init",
+    "install": "rlm-ci init",
     "kill": "rlm-ci cancel RUN",
     "lint": "rlm-ci check",
+    "login": "rlm-ci doctor",
     "logs": "rlm-ci view RUN",
+    "mend": "rlm-ci fix",
     "prune": "rlm-ci list --prune",
     "runs": "rlm-ci list",
+    "scan": "rlm-ci check",
+    "setup": "rlm-ci init",
     "show": "rlm-ci view RUN",
     "stop": "rlm-ci cancel RUN",
     "test": "rlm-ci check",
@@ -120,6 +127,8 @@ def _listen() -> None:
 def _dispatch(words: list[str]) -> int:
     from rlm_ci.config.arguments import parse, split_command
 
+    if "--all" in words and {"-h", "--help"} & {*words}:
+        words = ["help", *(word for word in words if word not in ("-h", "--help"))]
     name, argv = split_command(words, COMMON)
     if name is None:
         arguments = parse(argv, COMMON, "rlm-ci")
@@ -181,6 +190,8 @@ def load(name: str) -> ModuleType:
     if name not in COMMANDS:
         other = _OTHER_NAMES.get(name)
         hint = f"did you mean {other}?" if other else nearest(name, COMMANDS)
+        if not hint.startswith("did you mean"):
+            hint = "rlm-ci --help lists the commands"
         raise UsageError(f"unknown command {name[:80]!r}", where="rlm-ci", hint=hint)
     module = f"rlm_ci.cli.commands.{name.replace('-', '_')}"
     __import__(module)  # importlib itself takes a millisecond to be imported

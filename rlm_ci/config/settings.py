@@ -465,7 +465,7 @@ def nearest(name: str, candidates: Sequence[str], *, cutoff: float = 0.6) -> str
         names = [key[len(section) + 1 :] for key in beside]
         close = [f"{section}.{match}" for match in get_close_matches(last, names, 1, cutoff)]
     else:  # a missing section is more frequent than a misspelt name
-        close = [key for key in candidates if key.endswith(f".{name}")]
+        close = [key for key in candidates if key == last or key.endswith(f".{name}")]
         close = sorted(close, key=lambda key: key.count("."))[:3]
         close = close or get_close_matches(name, candidates, 1, cutoff)
     if close:

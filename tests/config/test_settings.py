@@ -207,6 +207,7 @@ def test_a_day_of_toml_is_a_text() -> None:
             "unknown setting 'depe.max_files'",
             "did you mean deep.max_files?",
         ),
+        ({"general": {"count": 3}}, "unknown setting 'general.count'", "did you mean count?"),
         ({"deep": {}, "dep": {}}, "unknown setting 'dep'", ""),
         ({"nonsense": {}}, "unknown setting 'nonsense'", "known are: "),
         (
