@@ -14,6 +14,8 @@ from typing import Any
 
 from rlm_ci import decoding
 from rlm_ci.receipts.receipt import Receipt
+from rlm_ci.recursion.journal.node_records import QueueEvent
+from rlm_ci.runs.journal.run_event import RunEvent
 from rlm_ci.runs.manifest import Manifest
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.task_summary import TaskMetrics, TaskState
@@ -26,6 +28,18 @@ _END: dict[str, Any] = {
     "then": {"properties": {"completed_at": {"type": "null"}}},
     "else": {"properties": {"completed_at": {"type": "string"}}},
 }
+#: What a journal adds to a record.
+_OF_JOURNAL = {
+    "seq": {"description": "From 1, without a gap.", "type": "integer", "minimum": 1},
+    "crc": {
+        "description": "CRC-32 over the canonical JSON of the record without it.",
+        **decoding.hex_digits(8).schema,
+    },
+}
+_EARLIER_SEQ = (
+    "From 1. In runs that an earlier version began, one sequence over nodes.jsonl, results.jsonl "
+    "and queue.jsonl."
+)
 #: Files in ``schemas/``: the record, a title, what it is, the member that is first, and more.
 _SCHEMAS: dict[str, tuple[type[Any], str, str, str, dict[str, Any]]] = {
     "manifest": (
@@ -48,6 +62,20 @@ _SCHEMAS: dict[str, tuple[type[Any], str, str, str, dict[str, Any]]] = {
         "How a task stands: out/<task-id>/state.json, version 1.",
         "version",
         {},
+    ),
+    "event": (
+        RunEvent,
+        "rlm-ci run event",
+        "One line of a run's events.jsonl, or of its inbox.jsonl.",
+        "schema_version",
+        {"properties": _OF_JOURNAL},
+    ),
+    "queue": (
+        QueueEvent,
+        "rlm-ci scheduler event",
+        "One line of a recursion's queue.jsonl.",
+        "event",
+        {"properties": {**_OF_JOURNAL, "seq": {**_OF_JOURNAL["seq"], "description": _EARLIER_SEQ}}},
     ),
     "request": (
         RunRequest,
@@ -76,8 +104,11 @@ def records() -> list[type[Any]]:
 
 
 def _text(record: type[Any], title: str, description: str, first: str, more: dict[str, Any]) -> str:
+    """``more`` are members of the schema; its ``properties`` are needed besides the record's."""
     schema = _record(record)
-    properties = schema.pop("properties")
+    added = more.get("properties", {})
+    properties = {**schema.pop("properties"), **added}
+    schema["required"] += added
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
@@ -86,9 +117,10 @@ def _text(record: type[Any], title: str, description: str, first: str, more: dic
         "match before a last line break.",
         **schema,
         "description": description,
-        "properties": {first: properties[first], **properties},
+        "properties": {},
         **more,
     }
+    head["properties"] = {first: properties[first], **properties}
     return json.dumps(head, indent=2) + "\n"
 
 
@@ -132,6 +164,8 @@ def _schema(annotation: str, names: dict[str, Any]) -> dict[str, Any]:
         return {"type": "array", "items": _schema(inner.removesuffix(", ...]"), names)}
     if bracket and name in ("dict", "Mapping"):
         values = inner.removesuffix("]").removeprefix("str, ")
+        if values == "Any":
+            return {"type": "object"}
         return {"type": "object", "additionalProperties": _schema(values, names)}
     if annotation in _TYPES:
         return {"type": _TYPES[annotation]}

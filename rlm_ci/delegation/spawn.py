@@ -20,6 +20,7 @@ from rlm_ci.pipelines import background
 from rlm_ci.pipelines.definition import EPISODE, WITH_GOAL
 from rlm_ci.pipelines.stored_runs import status_in_words
 from rlm_ci.runs import FAILED, IN_PROGRESS, cancel, find, inbox, is_task_id, manifest, new_run_id
+from rlm_ci.runs.journal.run_event import CHILD_STARTED
 from rlm_ci.runs.run import is_free
 from rlm_ci.system import files
 from rlm_ci.system.process_stream import stream
@@ -217,7 +218,7 @@ def _registered(child: _Child) -> FoundRun:
                 "pipeline_id": entry.run.pipeline_id,
                 "manifest": os.path.join(child.path, manifest.NAME),
             }
-            inbox.send(above.path, inbox.CHILD_STARTED, payload, child.runs.redactor)
+            inbox.send(above.path, CHILD_STARTED, payload, child.runs.redactor)
     except RlmCiError:
         _cancel(child)
         raise

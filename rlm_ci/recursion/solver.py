@@ -12,7 +12,7 @@ from itertools import islice
 
 from rlm_ci import errors
 from rlm_ci.recursion import coverage, process_pool, tree_split
-from rlm_ci.recursion.journal import journal, run_json
+from rlm_ci.recursion.journal import node_records, run_json
 from rlm_ci.recursion.node_work import NodeWork, as_recorded, is_fatal, raise_fatal, require_time
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, LEAF, SPLIT, LeafTask, LeafText
 from rlm_ci.recursion.scheduler import DFS, Frontier, Slots
@@ -61,7 +61,7 @@ class SolveRun:
         constraints: Constraints,
         *,
         corpus: Corpus,
-        store: journal.Journals,
+        store: Journals,
         executor: Executor | None,
         ask: Callable[[Node], Ask] | None,
         overview: RunOverview,
@@ -157,7 +157,7 @@ class SolveRun:
                 leaves.append(branch)
                 size += branch.part[6]
         if leaves:
-            self._store.event(journal.DEQUEUED, [leaf.id for leaf in leaves])
+            self._store.event(node_records.DEQUEUED, [leaf.id for leaf in leaves])
         files: list[CorpusFile] = []
         for leaf in leaves:
             files += self._tree.readable(leaf.part)
@@ -187,7 +187,7 @@ class SolveRun:
         if not recorded:
             below = [work.id for work in children]
             self._store.running(branch.id, branch.decision, below, 1, self._budgets(branch))
-            self._store.event(journal.SPLIT_UP, (branch.id,))
+            self._store.event(node_records.SPLIT_UP, (branch.id,))
         ended = self._enter(children, branch.id)
         self._frontier.add([work for work in children if work not in ended] if ended else children)
         for child, result in ended.items():
@@ -212,7 +212,7 @@ class SolveRun:
                 store.queued(work.id, parent, depth, work.part)
             self._overview.entered(len(fresh), depth)
             if fresh[0].parent is not None:
-                store.event(journal.ENQUEUED, [node_work.id for node_work in fresh])
+                store.event(node_records.ENQUEUED, [node_work.id for node_work in fresh])
         return ended
 
     def _decide(self, branch: NodeWork) -> tuple[tuple[str, str, float], Sequence[Part]]:
@@ -337,7 +337,7 @@ class SolveRun:
     def _judged(self, leaf: NodeWork, result: NodeResult) -> None:
         if result.uncovered or result.node_id != leaf.id:
             result = coverage.of_leaf(leaf.id, result, self._tree.files(leaf.part))
-        self._end(leaf, result, journal.DONE)
+        self._end(leaf, result, node_records.DONE)
 
     def _repeat(self, branch: NodeWork, error: BaseException) -> None:
         """Try a node again, or fail it after its last attempt."""
@@ -347,7 +347,7 @@ class SolveRun:
             self._fail(branch, _FAILED, str(error) or type(error).__name__)
             return
         branch.attempt += 1
-        self._store.event(journal.REQUEUED, (branch.id,))
+        self._store.event(node_records.REQUEUED, (branch.id,))
         if branch.is_split:
             self._aggregate(branch)
         else:
@@ -357,7 +357,7 @@ class SolveRun:
         if not branch.errors:
             branch.errors = ((errors.LIMIT, what or word, True),)
         files = self._tree.files(branch.part)
-        self._end(branch, coverage.failed(branch.id, files, word, what), journal.FAILURE)
+        self._end(branch, coverage.failed(branch.id, files, word, what), node_records.FAILURE)
 
     # ── split nodes ──
 
@@ -369,7 +369,7 @@ class SolveRun:
 
         def aggregated(_branch: NodeWork, result: NodeResult) -> None:
             result = coverage.of_split(branch.id, result, children, branch.sizes)
-            self._end(branch, result, journal.AGGREGATED)
+            self._end(branch, result, node_records.AGGREGATED)
 
         self._conclude(branch, lambda way: aggregate(node, children, way), aggregated, ask)
 
@@ -378,13 +378,13 @@ class SolveRun:
         if not self._store.decided(leaf.id):
             decision = leaf.decision or (LEAF, "", 0.0)
             self._store.running(leaf.id, decision, (), 1, self._budgets(leaf))
-        self._finish(leaf, result, journal.DONE)
+        self._finish(leaf, result, node_records.DONE)
 
     def _end(self, branch: NodeWork, result: NodeResult, event: str) -> None:
         try:
             result = self._store.result(result, branch.results if branch.is_split else None)
         except (TypeError, ValueError) as error:  # the objective's data are not JSON
-            if event == journal.FAILURE:
+            if event == node_records.FAILURE:
                 raise
             self._repeat(branch, error)
             return
@@ -394,7 +394,7 @@ class SolveRun:
         is_failed = result.status == FAILED
         if not self._store.is_completed(branch.id):
             self._store.ended(result, FAILED if is_failed else COMPLETED, branch.errors)
-            self._store.event(journal.FAILURE if is_failed else event, (branch.id,))
+            self._store.event(node_records.FAILURE if is_failed else event, (branch.id,))
         self._overview.ended(is_failed=is_failed)
         self._close(branch, result)
 

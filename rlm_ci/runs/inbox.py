@@ -16,6 +16,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 
+from rlm_ci.decoding import DecodeError
 from rlm_ci.errors import DamagedError, LockedError, RlmCiError, StorageError
 from rlm_ci.runs import is_task_id
 from rlm_ci.runs import manifest as manifests
@@ -24,6 +25,7 @@ from rlm_ci.runs.checksums import RUNNER
 from rlm_ci.runs.delegated import INBOX, is_delegated
 from rlm_ci.runs.journal.journal import Journal, cut
 from rlm_ci.runs.journal.reader import JournalReader
+from rlm_ci.runs.journal.run_event import CHILD_STARTED, FROM_OTHERS, VERSION, RunEvent
 from rlm_ci.system.lock import NAME as LOCK
 from rlm_ci.system.lock import PATIENCE, Lock
 
@@ -39,20 +41,12 @@ if TYPE_CHECKING:
     #: Adds one event, durably: its name, its payload and its actor.
     Post = Callable[[str, Mapping[str, Any], str], None]
 
-#: The payload of this one names ``task_id`` and ``run_id`` of the child.
-CHILD_STARTED = "child_started"
-#: What may come from others; the rest a run says only itself.
-EVENTS = frozenset((
-    CHILD_STARTED, "question_queued", "question_answered", "question_closed", "pause_requested",
-    "resume_requested", "security_violation",
-))  # fmt: skip
+EVENTS = frozenset(FROM_OTHERS)
 ACTOR = "delegation"
 USER = "user"
-VERSION = 1
 #: Bytes that an inbox may have.
 _LIMIT = 64 << 20
 _MOST_CHILDREN = 1000
-_TEXTS = ("timestamp", "task_id", "run_id", "event", "actor")
 
 
 def send(
@@ -151,17 +145,16 @@ class Inbox:
         if event not in EVENTS or actor == RUNNER:
             raise ValueError(event)
         task_folder, run_id = os.path.split(os.path.abspath(self._folder))
-        journal.append(
-            {
-                "schema_version": VERSION,
-                "timestamp": manifests.timestamp(self.now()),
-                "task_id": os.path.basename(os.path.dirname(task_folder)),
-                "run_id": run_id,
-                "event": event,
-                "actor": actor,
-                "payload": self._redactor.json(dict(payload)),
-            }
+        posted = RunEvent(
+            VERSION,
+            manifests.timestamp(self.now()),
+            os.path.basename(os.path.dirname(task_folder)),
+            run_id,
+            event,
+            actor,
+            self._redactor.json(dict(payload)),
         )
+        journal.append(posted.to_dict())
         self.read()
 
 
@@ -260,11 +253,9 @@ def _wrong(record: Mapping[str, Any]) -> str:
     version = record.get("schema_version")
     if type(version) is int and version > VERSION:
         return f"has version {str(version)[:20]}, this rlm-ci knows {VERSION}"
-    is_event = (
-        version == VERSION
-        and all(isinstance(record.get(name), str) for name in _TEXTS)
-        and record["event"] in EVENTS
-        and record["actor"] != RUNNER
-        and isinstance(record.get("payload"), dict)
-    )
-    return "" if is_event else "is no event of another process"
+    try:
+        event = RunEvent.from_dict({name: record[name] for name in record if name != "seq"})
+    except DecodeError as error:
+        return f"is no event of another process: {error}"
+    is_other = event.event in EVENTS and event.actor != RUNNER
+    return "" if is_other else "is no event of another process"

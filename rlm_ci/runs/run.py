@@ -20,6 +20,7 @@ from rlm_ci.runs.checksums import ENDINGS, EVENTS, RUNNER, sum_up
 from rlm_ci.runs.delegated import Control
 from rlm_ci.runs.inbox import Intake
 from rlm_ci.runs.journal.journal import Journal
+from rlm_ci.runs.journal.run_event import VERSION, RunEvent
 from rlm_ci.runs.manifest import ChildRun, Manifest, StepRecord
 from rlm_ci.runs.store import remove_unfinished, require_plain_run
 from rlm_ci.system import files, process
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from rlm_ci.runs.store import RunStore
     from rlm_ci.system.lock import LockHolder
 
-EVENT_VERSION = 1
 #: Characters of one text that an event, and a summary, may have.
 _EVENT_TEXT = 16_384
 _SUMMARY = 4_000
@@ -328,18 +328,11 @@ class Run(Closing):
 
     def event(self, name: str, payload: Mapping[str, Any], *, durable: bool = False) -> None:
         """Append to events.jsonl; a ``durable`` one is on disk when this returns."""
-        self._events.append(
-            {
-                "schema_version": EVENT_VERSION,
-                "timestamp": manifests.timestamp(self.now()),
-                "task_id": self.task_id,
-                "run_id": self.id,
-                "event": name,
-                "actor": RUNNER,
-                "payload": self._clean(dict(payload)),
-            },
-            durable=durable,
+        now = manifests.timestamp(self.now())
+        event = RunEvent(
+            VERSION, now, self.task_id, self.id, name, RUNNER, self._clean(dict(payload))
         )
+        self._events.append(event.to_dict(), durable=durable)
 
     @contextmanager
     def step(

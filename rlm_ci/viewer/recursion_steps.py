@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from rlm_ci.recursion.journal import journal, node_records
+from rlm_ci.recursion.journal import node_records
 from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, NodeScope, scope_of
 from rlm_ci.recursion.nodes import FAILED as NODE_FAILED
 from rlm_ci.recursion.nodes import PARTIAL as NODE_PARTIAL
@@ -23,8 +23,8 @@ _STATUSES = {
     COMPLETED: DONE, NODE_FAILED: FAILED, NODE_PARTIAL: PARTIAL, CANCELLED: FAILED,
 }  # fmt: skip
 #: Events that begin a node, and that end it.
-_BEGINS = (journal.DEQUEUED, journal.SPLIT_UP)
-_ENDS = (journal.DONE, journal.FAILURE, journal.AGGREGATED)
+_BEGINS = (node_records.DEQUEUED, node_records.SPLIT_UP)
+_ENDS = (node_records.DONE, node_records.FAILURE, node_records.AGGREGATED)
 #: Paths that a node did not cover, and that are listed.
 _LISTED = 50
 _LINES = ("line_start", "line_end")

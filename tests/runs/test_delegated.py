@@ -13,6 +13,7 @@ import pytest
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.resources import loader
 from rlm_ci.runs import delegated, inbox
+from rlm_ci.runs.journal.run_event import CHILD_STARTED
 from testing.leftovers import eventually, processes_of
 from testing.pipelines_stage import Stage
 
@@ -115,7 +116,7 @@ def test_what_others_send_is_in_the_journal_of_a_live_run(stage: Stage) -> None:
     folder = stage.folder(outer)
     child, masks = {"task_id": "other", "run_id": inner}, Redactor({})
     with ThreadPoolExecutor(8) as pool:
-        senders = [pool.submit(inbox.send, str(folder), inbox.CHILD_STARTED, child, masks)]
+        senders = [pool.submit(inbox.send, str(folder), CHILD_STARTED, child, masks)]
         senders += [
             pool.submit(
                 inbox.send, str(folder), "question_queued", {"question_id": f"q-{n}"}, masks

@@ -165,6 +165,7 @@ def record_with(run: Run, **fields: Any) -> None:
         ({"actor": "runner"}, "no event of another process"),
         ({"payload": []}, "no event of another process"),
         ({"event": "run_completed"}, "no event of another process"),
+        ({"timestamp": "now"}, "timestamp: expected a time in UTC"),
     ],
 )
 def test_a_damaged_inbox_is_refused_and_harms_no_run(

@@ -16,7 +16,13 @@ from contextlib import ExitStack
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.recursion import coverage
 from rlm_ci.recursion.journal import node_records
-from rlm_ci.recursion.journal.node_records import NODES, QUEUE, RESULTS
+from rlm_ci.recursion.journal.node_records import (
+    NODES,
+    QUEUE,
+    RESULTS,
+    RUN_CANCELLED,
+    QueueEvent,
+)
 from rlm_ci.recursion.nodes import (
     CANCELLED,
     COMPLETED,
@@ -148,16 +154,6 @@ _MERGED: Final = 256
 _PAUSE: Final = 0.1
 _RATIO: Final = 10
 _LOG: Final = ("logs", "recursion.log")
-#: Names of the scheduler's events.
-ENQUEUED = "node_enqueued"
-DEQUEUED = "node_dequeued"
-SPLIT_UP = "node_split"
-DONE = "node_completed"
-FAILURE = "node_failed"
-AGGREGATED = "node_aggregated"
-REQUEUED = "node_requeued"
-RUN_CANCELLED = "run_cancelled"
-RUN_RESUMED = "run_resumed"
 _NO_BUDGETS: Final[Mapping[str, float | None]] = {}
 
 
@@ -309,7 +305,8 @@ class Journals(Closing):
         if self._event:
             name, nodes = self._event, self._nodes
             self._event, self._nodes = "", []
-            self._append(QUEUE, node_records.event(name, nodes, int(time.time() * 1000)))
+            queue_event = QueueEvent(name, tuple(nodes), int(time.time() * 1000))
+            self._append(QUEUE, queue_event.to_dict())
 
     def result(
         self, result: NodeResult, children: Sequence[NodeResult] | None = None

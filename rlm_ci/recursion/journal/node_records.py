@@ -8,24 +8,28 @@ from __future__ import annotations
 import json
 import os
 
+from rlm_ci import decoding
 from rlm_ci.errors import DamagedError
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
 from rlm_ci.runs.journal.reader import JournalReader
 from rlm_ci.system import files
 from rlm_ci.text.printable import encodable
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Final
 
+    from rlm_ci.decoding import Count
     from rlm_ci.recursion.tree_split import Part
 
     Decision = tuple[str, str, float]  # kind, reason, confidence
     Error = tuple[int, str, bool]  # code, message, retryable
     #: By the name of a journal and the id of a node, what it says of it.
     Outcomes = Mapping[str, Mapping[str, Mapping[str, Any]]]
-
+    EventName = str
+    NodeId = str
 
 RESULTS: Final = "results.jsonl"
 NODES: Final = "nodes.jsonl"
@@ -40,6 +44,36 @@ _POINTER: Final[tuple[str, ...]] = ("path", "path_b64", "line_start", "line_end"
 _MESSAGE: Final = 500
 #: Bytes of the first record of a journal of events at most.
 _FIRST: Final = 64 << 10
+
+
+#: Names of the scheduler's events.
+ENQUEUED = "node_enqueued"
+DEQUEUED = "node_dequeued"
+SPLIT_UP = "node_split"
+DONE = "node_completed"
+FAILURE = "node_failed"
+AGGREGATED = "node_aggregated"
+REQUEUED = "node_requeued"
+RUN_CANCELLED = "run_cancelled"
+RUN_RESUMED = "run_resumed"
+if not TYPE_CHECKING:
+    EventName = decoding.one_of(
+        ENQUEUED, DEQUEUED, SPLIT_UP, DONE, FAILURE, AGGREGATED, REQUEUED, RUN_CANCELLED,
+        RUN_RESUMED,
+    )  # fmt: skip
+    NodeId = decoding.hex_digits(16)
+
+
+class QueueEvent(Value):
+    """One line of ``queue.jsonl``; the journal adds the number and the checksum."""
+
+    _optional = ()
+
+    event: EventName
+    #: Those that it happened to, in order.
+    nodes: tuple[NodeId, ...]
+    #: About when, in milliseconds of the epoch.
+    at: Count
 
 
 def shares_numbers(folder: str) -> bool:
@@ -131,11 +165,6 @@ def _pointers(result: NodeResult) -> list[dict[str, Any]]:
             short: dict[str, Any] = {name: record[name] for name in _POINTER if name in record}
             pointers.setdefault(tuple(short.values()), short)
     return list(pointers.values())
-
-
-def event(name: str, identifiers: Sequence[str], at: int) -> dict[str, Any]:
-    """``at`` is in milliseconds of the epoch."""
-    return {"at": at, "event": name, "nodes": [*identifiers]}
 
 
 def result(node_result: NodeResult, children: Sequence[NodeResult] = ()) -> dict[str, Any]:

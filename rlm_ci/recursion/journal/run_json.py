@@ -125,7 +125,7 @@ class RunOverview:
         }
         overview = cls(store, record)
         if store.resumed:
-            store.event(journal.RUN_RESUMED)
+            store.event(node_records.RUN_RESUMED)
             store.log(f"resumed, with {count(total, 'node')}")
         else:
             store.log(f"begun: {record['objective']}, {count(record['corpus']['files'], 'file')}")
