@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jsonschema_rs
 import pytest
 
+from rlm_ci.resources import loader
 from testing.folders import unpack
 
 if TYPE_CHECKING:
@@ -92,3 +95,37 @@ def test_a_file_with_earlier_words_is_still_held_by_its_sum(
         page.write_text(content, encoding="utf-8")
     assert verified.code == 1
     assert "✗ comment.md: " in verified.stdout
+
+
+#: By the end of a path in an archive, the schema of the file, or of each of its lines.
+_SCHEMAS = {
+    "/manifest.json": "manifest",
+    "/request.json": "request",
+    "/metrics.json": "metrics",
+    "/rlm/state.json": "state",
+    "out/rlm-repo/state.json": "task-state",
+    "/calls.jsonl": "calls",
+    "/events.jsonl": "event",
+    "/nodes.jsonl": "node",
+    "/results.jsonl": "result",
+    "/queue.jsonl": "queue",
+}
+
+
+def test_records_of_earlier_releases_fit_the_schemas(repositories: dict[str, Path]) -> None:
+    checked: Counter[str] = Counter()
+    validators = {
+        name: jsonschema_rs.validator_for(loader.read_schema(f"{name}.schema.json"))
+        for name in _SCHEMAS.values()
+    }
+    for repo in repositories.values():
+        for path in (path for path in repo.rglob("*.json*") if path.is_file()):
+            name = next((schema for end, schema in _SCHEMAS.items() if str(path).endswith(end)), "")
+            if not name:
+                continue
+            text = path.read_text("utf-8")
+            complete = text[: text.rfind("\n") + 1].splitlines()
+            for record in complete if path.suffix == ".jsonl" else [text]:
+                validators[name].validate(json.loads(record))
+                checked[name] += 1
+    assert {*checked} == {*_SCHEMAS.values()}, checked
