@@ -60,7 +60,7 @@ _RUNNERS = {
         _configs("ava.config"), "ava", "files",
     ),
     "node --test": _Runner(
-        r"\bnode\b[^&|;]* --test\b",
+        r"\bnode\b[^&|;]* --test(?![-\w])",
         rf".*[._-]test\.{_SCRIPT}|(?:.*/)?test(?:-[^/]*)?\.{_SCRIPT}|(?:.*/)?test/.*\.{_SCRIPT}",
         takes_globs=True,
     ),
@@ -75,6 +75,12 @@ _OTHERS = re.compile(
 _UNREAD = re.compile(
     r"\b(?:projects|workspace|rootDir|roots|testDir|dir|root|recursive|extension|preset|extends"
     r"|mergeConfig|defineProject)\b[\"']?\s*[:(]"
+)
+#: Options of mocha and node whose next word is their value, and no file.
+_VALUED = re.compile(
+    r"\s(?:-[ORfgjnrstuC]|--(?:reporter(?:-options?)?|require|timeout|slow|f?grep|ui|jobs|retries|import"
+    r"|node-option|watch-files|(?:experimental-)?loader|conditions|test-[a-z-]+))"
+    r"\s+(?:\\?\"[^\"]*\"|'[^']*'|\S+)"
 )
 #: Blocks of vite's settings in which the same names mean other things.
 _OTHER_BLOCKS = re.compile(
@@ -137,7 +143,7 @@ def _collected(runner: _Runner, path: str, settings: str, scripts: str) -> bool 
 def _arguments(runner: _Runner, scripts: str) -> Iterator[str]:
     """The files that the words behind a runner name, a folder by what lies in it."""
     for match in re.finditer(rf"{runner.called}([^&|;\n]*)", scripts):
-        for word in re.sub(r"\s-\S*", " ", match[1]).split():
+        for word in re.sub(r"\s-\S*", " ", _VALUED.sub(" ", match[1])).split():
             glob = word.strip("\"'")
             if "$" in glob:
                 raise ValueError(glob)

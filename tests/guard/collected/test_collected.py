@@ -76,6 +76,23 @@ MOVED: dict[str, tuple[dict[str, str], str, str, str]] = {
     "mocha by its words": (
         package("mocha 'test/**/*.js'"), "test/cart.js", "test/unit/cart.js", "",
     ),
+    "mocha with values of options": (
+        package("mocha --check-leaks --reporter spec"), "test/cart.js", "test/unit/cart.js",
+        "mocha",
+    ),
+    "mocha with short options": (
+        package("mocha -r test/env -R dot -t 5000 --exit"), "test/cart.js", "test/unit/cart.js",
+        "mocha",
+    ),
+    "mocha with a quoted value": (
+        package("mocha --grep 'a b' --bail"), "test/cart.js", "test/unit/cart.js", "mocha",
+    ),
+    "mocha with a value and a folder": (
+        package("mocha --reporter spec test/unit"), "test/unit/cart.js", "test/cart.js", "mocha",
+    ),
+    "node with a reporter": (
+        package("node --test --test-reporter spec"), "test/cart.js", "tests/cart.js", "node --test",
+    ),
     "node": (package("node --test"), "test/cart.js", "tests/cart.js", "node --test"),
     "another runner beside": (
         package("vitest run && playwright test"), "src/cart.spec.ts", "tests/cart.ts", "",
