@@ -40,7 +40,8 @@ _OVERRIDE = OverrideWords(_VARIABLE, "test-bite-override", "Test bite override")
 OPTIONS = (
     Setting("test_bite.fail", "let tests that do not bite fail the run: their severity is high",
             default=False, kind="boolean"),
-    Setting("test_bite.minutes", "maximum minutes of all runs together", 10, "number", minimum=0),
+    Setting("test_bite.minutes", "maximum minutes of all runs together; raise it for slow tests",
+            10, "number", minimum=0),
     Setting("test_bite.validator", "command that runs tests, from which one for single tests is "
             "made: auto finds one for each language", "auto", metavar="CMD|auto"),
     Setting("test_bite.override_reason", "why tests may not bite; '(until YYYY-MM-DD)' in it ends "

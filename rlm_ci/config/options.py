@@ -37,12 +37,16 @@ MODEL: tuple[Setting, ...] = (
             choices=("anthropic", "azure", "gemini", "github", "groq", "lmstudio", "mistral",
                      "ollama", "openai", "openrouter", "together", "vllm")),
     Setting("models.max_completion_tokens", "maximum tokens of one answer, including hidden "
-            "reasoning", 16384, "integer", minimum=1),
+            "reasoning; raise it where answers are cut off",
+            16384, "integer", minimum=1),
     Setting("models.context_tokens", "tokens that the model reads, prompt and answer together; "
             "0: what its endpoint says, else the table of models", 0, "integer", minimum=0),
     Setting("models.timeout", "seconds without a new token; for a whole answer where it is not "
-            "streamed", 600, "number", minimum=1),
-    Setting("models.cache", "reuse answers from the last runs of the same task", default=False,
+            "streamed; raise it for a slow local model",
+            600, "number", minimum=1),
+    Setting("models.cache", "reuse answers from the last runs of the same task; turn it on "
+            "while you try the same task again",
+            default=False,
             kind="boolean"),
     Setting("models.prices", "prices in USD by model, for models that the built-in table does "
             "not have", {}, "tables", own_env=False, columns=(
@@ -92,11 +96,15 @@ RLMS: tuple[Setting, ...] = (
             "changed since the run began (changed); these, and those that the last failures name, "
             "or the repository's own sources while there are none (relevant); or all", "relevant",
             "choice", choices=("relevant", "changed", "all")),
-    Setting("loop.rlms.auto.max_lines", "number of lines above which a context is large", 2500,
+    Setting("loop.rlms.auto.max_lines", "number of lines above which a context is large; lower "
+            "it to have analyses sooner",
+            2500,
             "integer", minimum=1),
     Setting("loop.rlms.auto.max_estimated_tokens", "number of tokens above which a context is "
             "large; a token is 4 bytes", 120000, "integer", minimum=1),
-    Setting("loop.rlms.auto.max_files", "number of files above which a context is large", 40,
+    Setting("loop.rlms.auto.max_files", "number of files above which a context is large; lower "
+            "it to have analyses sooner",
+            40,
             "integer", minimum=1),
     Setting("loop.rlms.roles.planner", "allow an analysis for the planner", default=True,
             kind="boolean"),
@@ -106,11 +114,15 @@ RLMS: tuple[Setting, ...] = (
             kind="boolean"),
     Setting("loop.rlms.roles.reviewer", "allow an analysis for the reviewer or critic",
             default=True, kind="boolean"),
-    Setting("loop.rlms.limits.max_steps", "maximum turns of the model of an analysis", 40,
+    Setting("loop.rlms.limits.max_steps", "maximum turns of the model of an analysis; raise it "
+            "if analyses end too early",
+            40,
             "integer", minimum=1),
     Setting("loop.rlms.limits.max_depth", "how deep an analysis may ask itself, at most 8", 2,
             "integer", minimum=1),
-    Setting("loop.rlms.limits.timeout_seconds", "maximum seconds of an analysis", 240, "integer",
+    Setting("loop.rlms.limits.timeout_seconds", "maximum seconds of an analysis; raise it for a "
+            "slow model",
+            240, "integer",
             minimum=1),
     Setting("loop.rlms.limits.max_subcalls", "maximum number of calls of models in an analysis, "
             "beside its own turns", 80, "integer", minimum=1),
@@ -140,8 +152,9 @@ GATES: tuple[Setting, ...] = (
             "result rests on; what has none fails", default=False, kind="boolean"),
     Setting("loop.gates.approval.file", "file in which a person approves the result; the run "
             "pauses until then", metavar="PATH"),
-    Setting("loop.gates.stuck.turns", "number of turns in a row with the same failures that ends "
-            "the loop; 0 turns that off", 3, "integer", minimum=0),
+    Setting("loop.gates.stuck.turns", "number of turns in a row with the same failures that "
+            "ends the loop; 0 turns that off; raise it for a goal that takes small steps",
+            3, "integer", minimum=0),
 )  # fmt: skip
 RLMS_DRY_RUN: tuple[Setting, ...] = (
     Setting("loop.rlms.dry_run", "show which roles would get an analysis, and run nothing",
@@ -156,7 +169,9 @@ LOOP: tuple[Setting, ...] = (
             "limit", 88, "cap", env=("RLM_MAX_ITERATIONS",), flag="--max-iterations", metavar="N"),
     Setting("loop.max_minutes", "maximum minutes; 0 or unlimited removes the limit", 2880.0, "cap",
             env=("RLM_MAX_MINUTES",), flag="--max-minutes", metavar="N"),
-    Setting("loop.validator_minutes", "maximum minutes of one validator run", 60, "number",
+    Setting("loop.validator_minutes", "maximum minutes of one validator run; raise it for a "
+            "slow test suite",
+            60, "number",
             minimum=0),
     Setting("loop.canary_minutes", "maximum minutes for the canary, which runs changed tests "
             "that must fail (default: loop.validator_minutes)", None, "number", minimum=0),
@@ -172,7 +187,8 @@ LOOP: tuple[Setting, ...] = (
     Setting("loop.agent_env", "environment variables that an external agent gets", (), "list",
             metavar="NAME"),
     Setting("loop.command_seconds", "maximum seconds of one command that the built-in agent "
-            "runs; 0 turns its commands off", 120, "number", minimum=0),
+            "runs; 0 turns its commands off; raise it for slow builds",
+            120, "number", minimum=0),
     # A repository must not be able to let a model run commands outside of a sandbox.
     Setting("loop.run_without_sandbox", "let the built-in agent run commands unsandboxed; where "
             "there is no sandbox", default=False, kind="boolean",
@@ -242,15 +258,22 @@ CHAT: tuple[Setting, ...] = (
             "integer", minimum=1, flag="--keep-recent", metavar="N", file=False),
 )  # fmt: skip
 CONTEXT: tuple[Setting, ...] = (
-    Setting("context.target_bytes", "size of a chunk in bytes", 65536, "integer", minimum=1,
+    Setting("context.target_bytes", "size of a chunk in bytes; lower it for closer pointers",
+            65536, "integer", minimum=1,
             env=("RLM_CHUNK_TARGET_BYTES",)),
-    Setting("context.overlap_bytes", "bytes that a chunk shares with the previous one", 4096,
+    Setting("context.overlap_bytes", "bytes that a chunk shares with the previous one; raise it "
+            "for long records",
+            4096,
             "integer", minimum=0, env=("RLM_CHUNK_OVERLAP_BYTES",)),
-    Setting("symbolic.top_k", "maximum hits of one search", 20, "integer", minimum=1,
+    Setting("symbolic.top_k", "maximum hits of one search; raise it for texts that repeat",
+            20, "integer", minimum=1,
             env=("RLM_SEARCH_TOP_K",)),
-    Setting("symbolic.read_bytes", "maximum bytes of one read", 8192, "integer", minimum=1,
+    Setting("symbolic.read_bytes", "maximum bytes of one read; lower it for a model with little "
+            "context",
+            8192, "integer", minimum=1,
             env=("RLM_MAX_BYTES_PER_CHUNK_READ",)),
-    Setting("symbolic.preview_bytes", "maximum bytes of a hit's preview", 512, "integer",
+    Setting("symbolic.preview_bytes", "maximum bytes of a hit's preview; raise it for long lines",
+            512, "integer",
             minimum=1, env=("RLM_MAX_PREVIEW_BYTES",)),
 )  # fmt: skip
 SYMBOLIC: tuple[Setting, ...] = (
@@ -267,15 +290,22 @@ SYMBOLIC: tuple[Setting, ...] = (
     Setting("symbolic.environment", "how a question is answered: by plans that look into the text "
             "(symbolic), or by code (repl)", "symbolic", "choice",
             choices=("symbolic", "repl"), flag="--environment", metavar="NAME", file=False),
-    Setting("symbolic.min_bytes", "size of a goal in bytes above which auto is symbolic", 1 << 20,
+    Setting("symbolic.min_bytes", "size of a goal in bytes above which auto is symbolic; lower "
+            "it to have shorter goals searched",
+            1 << 20,
             "integer", minimum=1, env=("RLM_SYMBOLIC_MIN_BYTES",)),
-    Setting("symbolic.reads", "maximum reads of one plan", 8, "integer", minimum=1,
+    Setting("symbolic.reads", "maximum reads of one plan; raise it if answers miss places",
+            8, "integer", minimum=1,
             env=("RLM_MAX_CHUNK_READS_PER_ITERATION",)),
-    Setting("symbolic.subcalls", "maximum sub-calls of one plan", 4, "integer", minimum=1,
+    Setting("symbolic.subcalls", "maximum sub-calls of one plan; raise it if a question needs "
+            "many parts",
+            4, "integer", minimum=1,
             env=("RLM_MAX_SUBCALLS_PER_ITERATION",)),
     Setting("symbolic.subcall_models", "models that a plan may use for a sub-call, in addition "
             "to the run's own", (), "list", metavar="NAME"),
-    Setting("symbolic.prompt_bytes", "maximum bytes of one planner prompt", 32768, "integer",
+    Setting("symbolic.prompt_bytes", "maximum bytes of one planner prompt; lower it for a model "
+            "with little context",
+            32768, "integer",
             minimum=1, env=("RLM_MAX_PLANNER_PROMPT_BYTES",)),
     Setting("symbolic.concurrency", "maximum number of parallel sub-calls", 4, "integer", minimum=1,
             env=("RLM_MAX_CONCURRENCY",)),
@@ -307,11 +337,15 @@ RECURSION: tuple[Setting, ...] = (
             minimum=1, flag="--concurrency", metavar="N"),
     Setting("recursion.max_depth", "maximum depth of splitting", 32, "integer", minimum=1,
             flag="--max-depth", metavar="N", file=False),
-    Setting("recursion.exclude", "patterns of paths that are left out and listed", (),
+    Setting("recursion.exclude", "patterns of paths that are left out and listed; name fixtures "
+            "and data",
+            (),
             "list", metavar="PATTERN"),
     Setting("recursion.include_generated", "also read generated and vendored files, as "
             ".gitattributes, names or lines show", default=False, kind="boolean"),
-    Setting("recursion.prompt_bytes", "maximum bytes of text in one prompt", 120000, "integer",
+    Setting("recursion.prompt_bytes", "maximum bytes of text in one prompt; lower it for a "
+            "model with little context",
+            120000, "integer",
             minimum=1),
     Setting("recursion.max_minutes", "maximum minutes; 0 or unlimited removes the limit", None,
             "cap", flag="--max-minutes", metavar="N"),
