@@ -69,8 +69,8 @@ _TOLD = {
     "obsolete": ("test", "changed or gone with the code that it names"),
     "expected": ("test", "with an expected value that changed together with the code"),
     "reasoned": ("test", "skipped with a reason"),
-    "explained": ("comment or setting", "that silences a tool, with a reason"),
-    "replaced": ("comment or setting", "that came with what it silences, or in place of another"),
+    "explained": ("suppression", "of a tool, with a reason"),
+    "replaced": ("suppression", "that came with what it silences, or in place of another"),
     _REVERTED: ("change", "of what a revert takes back"),
     "renamed-job": ("job of CI", "with another name, for which a required check may stand"),
 }
