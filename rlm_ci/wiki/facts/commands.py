@@ -173,9 +173,9 @@ _HOOKS = re.compile(r"(?:pre|post)?(?:install|publish|pack|prepare|version)|prep
 class ProjectCommand(Row):
     """A command, the line that it is from, and what it runs.
 
-    ``purpose`` is one of the words in :mod:`rlm_ci.wiki.facts.purpose`. ``is_usual``: the line does
-    not spell the command out, which is the common one for such a file; ``runs`` are then the
-    options that the file adds to it.
+    ``purpose`` is one of the words of this module. ``is_usual``: the line does not spell the
+    command out, which is the common one for such a file; ``runs`` are then the options that the
+    file adds to it.
     """
 
     purpose: str

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.source import Symbol
     from rlm_ci.wiki.facts.file_facts import FileFacts
     from rlm_ci.wiki.facts.note import CodeNote
     from rlm_ci.wiki.pages.module_page import PageSources, PlacedNote
@@ -250,11 +251,11 @@ _VALUE = re.compile(r"[Ee]rr[A-Z]\w*")
 def error_list(world: PageSources) -> dict[str, Any]:
     """The program's own errors, those most raised first, and the others that it raises."""
     raised = world.grouped(lambda note: note.detail, THROWS)
-    definitions: dict[str, tuple[FileFacts, int]] = {}
-    for facts, number in _defined(world, raised):
-        definitions.setdefault(_last(facts.outline.symbols[number].name), (facts, number))
+    definitions: dict[str, tuple[FileFacts, Symbol]] = {}
+    for facts, symbol in _defined(world, raised):
+        definitions.setdefault(_last(symbol.name), (facts, symbol))
     names = sorted(definitions, key=lambda name: (-len(raised.get(name, ())), name))
-    codes = ErrorCodes(world, {name: _bases(*definitions[name]) for name in definitions})
+    codes = ErrorCodes(world, {name: _bases(symbol) for name, (_, symbol) in definitions.items()})
     others = sorted(raised.keys() - definitions.keys(), key=lambda name: (-len(raised[name]), name))
 
     def row(name: str) -> dict[str, str]:
@@ -272,56 +273,44 @@ def error_list(world: PageSources) -> dict[str, Any]:
     }
 
 
-def _defined(world: PageSources, raised: Collection[str]) -> Iterator[tuple[FileFacts, int]]:
-    """The definitions of errors: files, and numbers of their symbols."""
+def _defined(world: PageSources, raised: Collection[str]) -> Iterator[tuple[FileFacts, Symbol]]:
+    """The definitions of errors, with their files: by their names, or those of their bases."""
     every = [
-        (file, number)
+        (file, symbol, names)
         for file in world.program
-        for number in range(len(file.outline.symbols))
-        if not file.is_generated
+        for symbol in (() if file.is_generated else file.outline.symbols)
+        if (names := _names(file, symbol))
     ]
-    errors = set(raised)
+    errors = {name for *_, names in every for name in names if _NAME.fullmatch(name)} | set(raised)
     for _ in range(_DEEP):
-        derived = {
-            _last(facts.outline.symbols[number].name)
-            for facts, number in every
-            if _is_error(facts, number, errors)
-        }
+        derived = {names[0] for *_, names in every if not errors.isdisjoint(names)}
         if derived <= errors:
             break
         errors |= derived
-    for facts, number in every:
-        if _is_error(facts, number, errors):
-            yield facts, number
+    return ((file, symbol) for file, symbol, names in every if not errors.isdisjoint(names))
 
 
-def _is_error(facts: FileFacts, number: int, errors: Collection[str]) -> bool:
-    """Whether a definition is an error, by its name, or as one of the ``errors`` is its base."""
-    symbol = facts.outline.symbols[number]
-    name = _last(symbol.name)
+def _names(facts: FileFacts, symbol: Symbol) -> list[str]:
+    """The name of what may be an error, and what it is made from; [] for anything else."""
     if symbol.kind in CONTAINERS and symbol.kind not in ("module", "interface", "trait"):
-        if name in errors or _NAME.fullmatch(name):
-            return True
-        names = _bases(facts, number)
-        return any(base in errors or _NAME.fullmatch(base) for base in names)
+        return [_last(symbol.name), *_bases(symbol)]
     is_value = symbol.kind in ("variable", "constant") and facts.outline.language == "Go"
-    return is_value and bool(_VALUE.fullmatch(name))
+    name = _last(symbol.name)
+    return [name, "Error"] if is_value and _VALUE.fullmatch(name) else []
 
 
-def _bases(facts: FileFacts, number: int) -> list[str]:
+def _bases(symbol: Symbol) -> list[str]:
     """The last names of the classes that a class says it is made from."""
-    symbol = facts.outline.symbols[number]
     return [_last(base) for base in base_names(symbol.signature) if symbol.kind in CONTAINERS]
 
 
 def _error_row(
-    facts: FileFacts, number: int, places: Sequence[PlacedNote], world: PageSources
+    facts: FileFacts, symbol: Symbol, places: Sequence[PlacedNote], world: PageSources
 ) -> dict[str, str]:
-    symbol = facts.outline.symbols[number]
     return {
         "name": code(shown_name(facts, symbol.name), cell=True),
         "doc": sentence(symbol.doc, cell=True) if symbol.doc else "",
-        "link": world.register.link(facts.path, *facts.heads[number], cell=True),
+        "link": world.register.link(facts.path, *facts.head_of(symbol), cell=True),
         "raised": _places(places, world),
     }
 

@@ -178,7 +178,7 @@ def _pattern(files: Sequence[FileFacts], world: PageSources) -> str:
     enough = max(_FILES, len(full) // 2 + 1)
     counts = Counter(name for facts in full for name in set(tops[facts.path]) - {"main"})
     shared = [name for name, number in counts.most_common() if number >= enough]
-    own = [file for file in full if _stem(file) in tops[file.path] and not _is_rule(file)]
+    alike = [file for file in full if _stem(file) in tops[file.path] and not _is_rule(file)]
     if shared:
         names = sorted(shared, key=lambda name: (-counts[name], name))
         first = next(file for file in full if names[0] in tops[file.path])
@@ -186,17 +186,17 @@ def _pattern(files: Sequence[FileFacts], world: PageSources) -> str:
         shown = [_defined(first, names[0], world), *others]
         claim = f"{counts[names[0]]} of {len(full)} files define"
         return f"{claim} {listed(shown, len(shown), len(names))}"
-    if len(own) >= enough:
-        shown = [_defined(file, _stem(file), world) for file in own[:_SHOWN]]
-        claim = f"{len(own)} of {len(full)} files define what they are named after:"
-        return f"{claim} {listed(shown, len(shown), len(own))}"
+    if len(alike) >= enough:
+        shown = [_defined(file, _stem(file), world) for file in alike[:_SHOWN]]
+        claim = f"{len(alike)} of {len(full)} files define what they are named after:"
+        return f"{claim} {listed(shown, len(shown), len(alike))}"
     return ""
 
 
 def _defined(facts: FileFacts, name: str, world: PageSources) -> str:
-    number = next(at for at, symbol in enumerate(facts.outline.symbols) if symbol.name == name)
+    symbol = next(symbol for symbol in facts.outline.symbols if symbol.name == name)
     text = code(name, cell=True)
-    return world.register.linked_name(text, facts.path, *facts.heads[number])
+    return world.register.linked_name(text, facts.path, *facts.head_of(symbol))
 
 
 def _is_rule(facts: FileFacts) -> bool:

@@ -115,7 +115,7 @@ def folder_commands(world: PageSources) -> tuple[list[dict[str, str]], int]:
     return [
         {
             "folder": code(folder),
-            "commands": ", ".join(" ".join(_other(placed, world).values()) for placed in every),
+            "commands": ", ".join(" ".join(_other(row, world).values()) for row in every),
         }
         for folder, every in folders[:_FOLDERS]
     ], max(0, len(folders) - _FOLDERS)
@@ -416,7 +416,7 @@ def _single(
 
 def _runners(every: Sequence[PlacedCommand]) -> list[str]:
     """What the commands of tests run, without what only starts that."""
-    tests = [placed.command for placed in every if placed.command.purpose == TEST]
+    tests = [row.command for row in every if row.command.purpose == TEST]
     texts = [command.text for command in tests] + [command.runs for command in tests]
     return [bare(text.split()) for text in texts]
 

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.layout import Module, ModuleDependencies, PageLayout
     from rlm_ci.wiki.update.state import ProseSentence
 
-    #: Definitions by name: the file, and the number of the symbol in it.
-    Names = Mapping[str, tuple[FileFacts, int]]
+    #: Definitions by name.
+    Names = Mapping[str, tuple[FileFacts, Symbol]]
     Group = TypeVar("Group")
     Item = TypeVar("Item")
     #: A note, and its file.
@@ -285,23 +285,23 @@ def main_definition(files: Sequence[FileFacts], world: PageSources) -> str:
 
     "" where the files define nothing that is public.
     """
-    every = [(file, *pair) for file in files for pair in _tops(file)]
-    tops = [row for row in every if row[2].kind not in _VALUES] or every
+    every = [(file, symbol) for file in files for symbol in _tops(file)]
+    tops = [row for row in every if row[1].kind not in _VALUES] or every
     if not tops:
         return ""
-    holders = (symbol for _, _, symbol in tops if symbol.kind in CONTAINERS)
+    holders = (symbol for _, symbol in tops if symbol.kind in CONTAINERS)
     heads = (symbol.signature.partition(symbol.name)[2] for symbol in holders)
     derived = Counter(word for head in heads for word in set(_WORD.findall(head)))
     members = {file.path: _members(file) for file in files}
 
-    def rank(top: tuple[FileFacts, int, Symbol]) -> tuple[int, int]:
-        facts, _, symbol = top
+    def rank(top: tuple[FileFacts, Symbol]) -> tuple[int, int]:
+        facts, symbol = top
         below = members[facts.path].get(symbol.name, ())
         return -_extended(symbol, derived), -_size(symbol, below)
 
-    facts, number, symbol = min(tops, key=rank)
+    facts, symbol = min(tops, key=rank)
     name = code(shown_name(facts, symbol.name), cell=True)
-    link = world.register.linked_name(name, facts.path, *facts.heads[number])
+    link = world.register.linked_name(name, facts.path, *facts.head_of(symbol))
     doc = sentence(_MARKED.sub("", symbol.doc or ""), cell=True)
     if doc:
         return f"{link}: {doc}"
@@ -333,10 +333,10 @@ def _size(symbol: Symbol, members: Sequence[Symbol]) -> int:
     return last - first + sum(other.line_end - other.line_start for other in elsewhere)
 
 
-def _tops(facts: FileFacts) -> list[tuple[int, Symbol]]:
-    symbols = public(facts)
-    names = {symbol.name for _, symbol in symbols}
-    return [pair for pair in symbols if pair[1].name.rpartition(".")[0] not in names]
+def _tops(facts: FileFacts) -> list[Symbol]:
+    symbols = [symbol for _, symbol in public(facts)]
+    names = {symbol.name for symbol in symbols}
+    return [symbol for symbol in symbols if symbol.name.rpartition(".")[0] not in names]
 
 
 def _without_names(facts: FileFacts) -> str:
@@ -413,7 +413,7 @@ def _door_names(door: FileFacts, world: PageSources, further: int) -> Names:
     targets: dict[int, list[str]] = {}
     for edge in world.graph.internal.get(door.path, ()):
         targets.setdefault(edge.line, []).append(edge.target)
-    exported: dict[str, tuple[FileFacts, int]] = {}
+    exported: dict[str, tuple[FileFacts, Symbol]] = {}
     for statement in door.outline.imports:
         # The graph keeps the first line only that leads to a file: others may, too.
         base = base_of(folder_of(door.path), statement)
@@ -446,17 +446,17 @@ def _called_so(module: str, door: FileFacts, world: PageSources) -> list[str]:
 
 def _own_names(facts: FileFacts, *, is_all: bool) -> Names:
     """What a file defines, by name; what ``import *`` takes of it where that takes all."""
-    defined: dict[str, tuple[FileFacts, int]] = {}
-    for number, symbol in enumerate(facts.outline.symbols):
+    defined: dict[str, tuple[FileFacts, Symbol]] = {}
+    for symbol in facts.outline.symbols:
         if "." not in symbol.name and (symbol.is_public or not is_all):
-            defined.setdefault(symbol.name, (facts, number))
+            defined.setdefault(symbol.name, (facts, symbol))
         if symbol.signature.startswith("export default") and not is_all:
-            defined.setdefault("default", (facts, number))
+            defined.setdefault("default", (facts, symbol))
     return defined
 
 
 def _take(
-    definitions: dict[str, tuple[FileFacts, int]],
+    definitions: dict[str, tuple[FileFacts, Symbol]],
     names: Mapping[str, str],
     there: Names,
     door: FileFacts,

@@ -39,17 +39,17 @@ _OTHERS = 40
 
 
 def linked(
-    names: Sequence[tuple[str, FileFacts, int]], limit: int, register: CitationRegister
+    names: Sequence[tuple[str, FileFacts, Symbol]], limit: int, register: CitationRegister
 ) -> str:
     """Names that lead to their places; only what is shown is a claim."""
     shown = [
-        register.linked_name(code(name), facts.path, *facts.heads[number])
-        for name, facts, number in names[:limit]
+        register.linked_name(code(name), facts.path, *facts.head_of(symbol))
+        for name, facts, symbol in names[:limit]
     ]
     return listed(shown, limit, len(names))
 
 
-def _name_words(names: Sequence[tuple[str, FileFacts, int]]) -> str:
+def _name_words(names: Sequence[tuple[str, FileFacts, Symbol]]) -> str:
     return listed([code(name) for name, _, _ in names], _OTHERS)
 
 
@@ -62,36 +62,36 @@ def listing(
     if not symbols:
         return None
     rows: list[dict[str, Any]] = []
-    others: list[tuple[str, FileFacts, int]] = []
+    others: list[tuple[str, FileFacts, Symbol]] = []
     room, values = (limit.at(facts.outline.lines) for limit in (_NAMES, _VALUES))
     holders: dict[str, dict[str, Any]] = {}
-    names: list[tuple[str, FileFacts, int]] = []
+    names: list[tuple[str, FileFacts, Symbol]] = []
     words: set[str] = set()
     inhabited = {
         symbol.name.rpartition(".")[0]
         for _, symbol in symbols
         if symbol.kind not in ("constant", "variable")
     }
-    for number, symbol in symbols:
+    for _, symbol in symbols:
         outer = symbol.name.rpartition(".")[0]
         if symbol.kind in ("constant", "variable"):
             if outer in holders:
-                holders[outer]["values"].append((symbol.name.rpartition(".")[2], facts, number))
+                holders[outer]["values"].append((symbol.name.rpartition(".")[2], facts, symbol))
             else:
-                names.append((shown_name(facts, symbol.name), facts, number))
+                names.append((shown_name(facts, symbol.name), facts, symbol))
                 words.add(f"{symbol.kind}s")
             continue
         if outer in holders and symbol.name not in inhabited:
             holder = holders[outer]
             if len(holder["members"]) < _MEMBERS.at(holder["lines"]):
-                holder["members"].append(_row(facts, number, symbol, register))
+                holder["members"].append(_row(facts, symbol, register))
             else:
-                holder["others"].append((symbol.name.rpartition(".")[2], facts, number))
+                holder["others"].append((symbol.name.rpartition(".")[2], facts, symbol))
             continue
         if len(rows) == room:
-            others.append((shown_name(facts, symbol.name), facts, number))
+            others.append((shown_name(facts, symbol.name), facts, symbol))
             continue
-        row = _row(facts, number, symbol, register)
+        row = _row(facts, symbol, register)
         row["within"] = code(shown_name(facts, outer)) if outer else ""
         if symbol.kind in CONTAINERS:
             holders[symbol.name] = row
@@ -130,12 +130,10 @@ def _folded(rows: Sequence[dict[str, Any]], others: int) -> dict[str, Any]:
     }
 
 
-def _row(
-    facts: FileFacts, number: int, symbol: Symbol, register: CitationRegister
-) -> dict[str, Any]:
+def _row(facts: FileFacts, symbol: Symbol, register: CitationRegister) -> dict[str, Any]:
     text = signature(symbol.signature or f"{symbol.kind} {symbol.name}")
     return {
-        "signature": register.linked_name(text, facts.path, *facts.heads[number]),
+        "signature": register.linked_name(text, facts.path, *facts.head_of(symbol)),
         "doc": sentence(symbol.doc) if symbol.doc else "",
         "within": "",
         "name": code(shown_name(facts, symbol.name)),

@@ -345,14 +345,14 @@ def judged(
     summary_keys = {claim.sentence.key for claim in about}
     return ProseResult(
         {
-            "supported": [said.to_json() for said in result.supported],
+            "supported": [row.to_json() for row in result.supported],
             "unsupported": [
-                said.to_json() for said in result.unsupported if said.key not in summary_keys
+                row.to_json() for row in result.unsupported if row.key not in summary_keys
             ],
             **({"whole": whole_prose.judged_by(summary, result)} if summary else {}),
         },
         uncovered=tuple(
-            ("" if said.key in summary_keys else said.path, why) for said, why in result.open
+            ("" if row.key in summary_keys else row.path, why) for row, why in result.open
         ),
     )
 

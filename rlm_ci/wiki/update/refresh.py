@@ -57,7 +57,7 @@ def with_called(prose: Mapping[str, Prose], corpus: Corpus, survey: Survey) -> d
 
     Others keep what they have: what changed is shown when somebody is asked.
     """
-    judged = {said for entry in prose.values() for said in entry.said if said.is_supported}
+    judged = {row for entry in prose.values() for row in entry.said if row.is_supported}
     if not judged:
         return dict(prose)
     walks = call_walks(survey.facts, survey.layout, survey.graph, corpus)
@@ -312,7 +312,7 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
         prose_sentences = before[WHOLE].said if WHOLE in before else ()
         new = [ProseSentence.from_dict(row) for row in summary["said"]]
         if new and all(sentence.is_supported for sentence in new):
-            prose_sentences = tuple(said for said in prose_sentences if said.is_supported)
+            prose_sentences = tuple(row for row in prose_sentences if row.is_supported)
         both = {sentence.key: sentence for sentence in (*reversed(prose_sentences), *reversed(new))}
         rows = tuple(reversed(both.values()))[:SENTENCES]
         spoken[WHOLE] = Prose("", model, rows, tuple(summary["shown"]))
