@@ -24,7 +24,7 @@ from rlm_ci.canary.forms import (
     token,
 )
 from rlm_ci.canary.splicing import Edit, spliced
-from rlm_ci.source.grammars import field, named_children
+from rlm_ci.source.grammars import field, named_children, text_of
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -240,10 +240,6 @@ class ClaimEdits:
 
     def _exchange(self, node: Node, text: str) -> None:
         self._replace(node.start_byte, node.end_byte, text)
-
-
-def text_of(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "surrogateescape")
 
 
 def on_branch(node: Node) -> bool:

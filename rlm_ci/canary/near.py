@@ -11,11 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from random import Random
 
-#: Names of calls that may judge by themselves.
-HELPER = re.compile(
-    r"(?:assert|check|expect|verify|ensure|validate|require|must|should|same|equal|compare)",
-    re.IGNORECASE,
-)
 _QUOTED = re.compile(r"(['\"`])([^'\"`\\\r\n$]+)\1")
 _BLANK = " "
 

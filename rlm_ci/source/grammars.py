@@ -189,6 +189,22 @@ def field(node: Node, name: str) -> Node:
     return next((child for label, child in parts(node) if label == name), node)
 
 
+def text_of(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "surrogateescape")
+
+
+def below(root: Node) -> Iterator[Node]:
+    """The nodes of a tree in the order of the text, signs and keywords too, the root first."""
+    cursor = root.walk()
+    while (node := cursor.node) is not None:
+        yield node
+        if cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+
+
 def named_children(node: Node) -> list[Node]:
     """The children of a node that are neither signs, keywords nor comments."""
     return [child for _, child in parts(node) if child.is_named and "comment" not in child.type]

@@ -1,4 +1,4 @@
-"""Finds tests, and the names of what they test, by file names."""
+"""What names say of tests: which files have any, of what, and which calls may judge."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ _FOLDERS = frozenset({"test", "tests", "testing", "spec", "specs", "__tests__", 
 _NAME = re.compile(
     r"(?:test_(?P<after>.+)|(?P<before>.+?)(?:_tests?|_spec|-tests?|-spec)|"
     r"(?P<capital>[A-Z]\w*?)(?:Tests?|TestCase|Spec|IT))"
+)
+#: Names of calls that may judge by themselves.
+MAY_JUDGE = re.compile(
+    r"(?:assert|check|expect|verify|ensure|validate|require|must|should|same|equal|compare)",
+    re.IGNORECASE,
 )
 _MIDDLE = (".test", ".tests", ".spec", ".cy", ".e2e")
 

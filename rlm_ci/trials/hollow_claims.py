@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from rlm_ci.canary import readers
-from rlm_ci.canary.claim_edits import text_of
 from rlm_ci.canary.forms import REACHED, UnparsableError
 from rlm_ci.canary.splicing import Edit, encoded, rooted, spliced
-from rlm_ci.source.grammars import named_children
+from rlm_ci.source.go.tests import GoTests
+from rlm_ci.source.grammars import below, named_children, text_of
 from rlm_ci.source.languages import language
 from rlm_ci.trials.standing_alone import uses_project
 from rlm_ci.values import Value
@@ -71,7 +71,6 @@ _CLAIMS = {
         r"assert\b|self\.(?:assert\w+|fail)\(|(?:with )?pytest\.(?:raises|warns|fail)"
         r"|\w+\.assert_\w+\(|np\.testing\.|with self\.assert"
     ),
-    "Go": re.compile(r"(?:assert|require)\.\w+\(|if\b[^{]*\{(?s:.*?)\.(?:Error|Fatal|Fail)"),
     "Rust": re.compile(r"(?:debug_)?assert\w*!|panic!"),
 }  # fmt: skip
 _SCRIPTS = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
@@ -105,13 +104,14 @@ def signs(path: str, content: bytes, tests: Sequence[TouchedTest]) -> dict[str, 
         _, root = rooted(language(path), path, content.decode("utf-8", "surrogateescape"))
     except UnparsableError:
         return {}
-    nodes = list(_below(root))
+    nodes = list(below(root))
+    asserting = _asserting(path, nodes)
     by_name = {}
     for test in tests:
         inside = _inside(nodes, test)
-        claims = _claims(inside, path)
-        values = _values(inside, path)
-        given = _given(inside, path)
+        claims = _claims(inside, asserting)
+        values = _values(inside, path, asserting)
+        given = _given(inside, asserting)
         is_of_types = path.endswith(_TYPED) and bool(_OF_TYPES.search(f"{test.name}\n{test.text}"))
         by_name[test.name] = TextSigns(
             len(claims),
@@ -175,10 +175,11 @@ def _claims_by_test(
     if not path.endswith(_SCRIPTS) or not names:
         return
     _, root = rooted(language(path), path, text)
-    nodes = list(_below(root))
+    nodes = list(below(root))
+    asserting = _asserting(path, nodes)
     for test in readers.of(path).tests(path, text):
         if test.name in names:
-            claims = _claims(_inside(nodes, test), path)
+            claims = _claims(_inside(nodes, test), asserting)
             yield test.name, [claim for claim in claims if claim.type == "expression_statement"]
 
 
@@ -201,11 +202,29 @@ def _inside(nodes: Iterable[Node], test: TouchedTest | FoundTest) -> list[Node]:
     ]
 
 
-def _claims(nodes: Iterable[Node], path: str) -> list[Node]:
+def _asserting(path: str, nodes: Sequence[Node]) -> set[Node]:
+    """The nodes that claim something: statements, and in Go the conditions around failures."""
+    if not path.endswith(".go"):
+        return {node for node in nodes if _is_claim(node, path)}
+    asserting = set()
+    for call, is_failure in GoTests(nodes[0].text or b"", nodes[0]).assertions():
+        node = call.parent
+        while node is not None and node.type not in _HOLDERS:
+            node = node.parent
+        if node is not None and node.type != "if_statement":
+            asserting.add(node)
+        while is_failure and node is not None:
+            if node.type == "if_statement":
+                asserting.add(node)
+            node = node.parent
+    return asserting
+
+
+def _claims(nodes: Iterable[Node], asserting: Collection[Node]) -> list[Node]:
     """The outermost of the nodes that claim something, in the order of the text."""
     claims = []
     past = 0
-    inner = (node for node in nodes if _is_claim(node, path))
+    inner = (node for node in nodes if node in asserting)
     for node in sorted(inner, key=lambda node: (node.start_byte, -node.end_byte)):
         if node.start_byte >= past:
             claims.append(node)
@@ -221,14 +240,6 @@ def _is_of_equality(name: str, claims: Iterable[Node]) -> bool:
     return _OF_EQUALITY.search(name) is not None and any("(" not in side for side in sides)
 
 
-def _below(root: Node) -> Iterator[Node]:
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += node.named_children
-
-
 def _is_claim(node: Node, path: str) -> bool:
     if node.type not in _HOLDERS:
         return False
@@ -239,11 +250,13 @@ def _is_claim(node: Node, path: str) -> bool:
     return _CLAIMS.get(language(path), _SCRIPT).match(text.removeprefix("return ")) is not None
 
 
-def _values(nodes: Iterable[Node], path: str) -> dict[str, list[tuple[int, str]]]:
+def _values(
+    nodes: Iterable[Node], path: str, asserting: Collection[Node]
+) -> dict[str, list[tuple[int, str]]]:
     """What each name of a test stands for, from which byte on."""
     values: dict[str, list[tuple[int, str]]] = {}
     for node in nodes:
-        if node.type in _CHANGES and not _is_claim(node, path):
+        if node.type in _CHANGES and node not in asserting:
             text = _folded(text_of(node))
             changed = _CHANGED.match(text)
             if changed and not (path.endswith(".py") and text.startswith(f"{changed[1]}=")):
@@ -260,11 +273,11 @@ def _values(nodes: Iterable[Node], path: str) -> dict[str, list[tuple[int, str]]
     return values
 
 
-def _given(nodes: Iterable[Node], path: str) -> dict[str, list[tuple[int, str]]]:
+def _given(nodes: Iterable[Node], asserting: Collection[Node]) -> dict[str, list[tuple[int, str]]]:
     """The statements that give each name of a test to a call, which may change it, by their end."""
     given: dict[str, list[tuple[int, str]]] = {}
     for node in nodes:
-        if node.type not in _STATEMENTS or _is_claim(node, path):
+        if node.type not in _STATEMENTS or node in asserting:
             continue
         text = text_of(node)
         for name in set(re.findall(r"\w+", text.partition("(")[2])):
@@ -325,7 +338,7 @@ def _is_tautology(
 
 def _sides(claim: Node) -> list[str]:
     """The two things that a claim compares, else nothing."""
-    for node in _below(claim):
+    for node in below(claim):
         if node.type in _BINARY:
             operator = next((text_of(child) for child in node.children if not child.is_named), "")
             is_equality = operator.startswith("!=") == _is_refused(claim, node)
@@ -340,6 +353,7 @@ def _sides(claim: Node) -> list[str]:
             if (
                 function is None
                 or inner is None
+                or (claim.type == "if_statement" and not _is_denied(node))
                 or re.search(r"\.not\b", text_of(function))
                 or not _EQUAL_CALLS.fullmatch(
                     re.sub(r"\(.*\)", "", text_of(function), flags=re.DOTALL)
@@ -348,7 +362,7 @@ def _sides(claim: Node) -> list[str]:
                 continue
             arguments = [text_of(argument) for argument in named_children(inner)]
             subject = next(
-                (each for each in _below(function) if each.type == "call_expression"), None
+                (each for each in below(function) if each.type == "call_expression"), None
             )
             if subject is not None and _EXPECT.match(text_of(subject)):
                 got = subject.child_by_field_name("arguments")
@@ -364,6 +378,10 @@ def _sides(claim: Node) -> list[str]:
         if node.type == "macro_invocation" and text_of(node).startswith("assert!"):
             return [_split(text_of(node).partition("!")[2].strip()[1:-1])[0], "true"]
     return []
+
+
+def _is_denied(node: Node) -> bool:
+    return node.parent is not None and text_of(node.parent).startswith("!")
 
 
 def _is_refused(claim: Node, node: Node) -> bool:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.canary.claim_edits import text_of
 from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.rust.source import is_for_tests, is_test
 from rlm_ci.canary.splicing import Edit, rooted, spliced
-from rlm_ci.source.grammars import named_children
+from rlm_ci.source.grammars import named_children, text_of
 from rlm_ci.source.languages import language
 from rlm_ci.source.python.syntax import parsed
 from rlm_ci.values import Value

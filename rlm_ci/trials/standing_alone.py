@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.canary.claim_edits import text_of
 from rlm_ci.canary.rust.source import is_for_tests
+from rlm_ci.source.grammars import below, text_of
 from rlm_ci.source.languages import language
 
 TYPE_CHECKING = False
@@ -98,16 +98,8 @@ def uses_project(path: str, root: Node, inside: Sequence[Node]) -> bool:
             if used not in declared:
                 return True
             seen.add(used)
-            waiting += [list(_below(node)) for node in declared[used]]
+            waiting += [list(below(node)) for node in declared[used]]
     return False
-
-
-def _below(root: Node) -> Iterator[Node]:
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += node.named_children
 
 
 def _bound(nodes: Iterable[Node]) -> Iterator[str]:
@@ -189,7 +181,7 @@ def _declared(
     taken: set[str] = set()
     for node in _top(root, inside):
         if node.type == "import_statement" and is_script:
-            names = [text_of(each) for each in _below(node) if each.type == "identifier"]
+            names = [text_of(each) for each in below(node) if each.type == "identifier"]
             if _RUNNERS.search(text_of(node)):
                 declared.update((each, []) for each in names)
             elif not names:
@@ -253,7 +245,7 @@ def _names_of(node: Node) -> Iterator[str]:
         yield from (text_of(name) for name in specs if name is not None)
     elif node.type == "method_declaration":
         receiver = node.child_by_field_name("receiver")
-        kinds = _below(receiver) if receiver is not None else ()
+        kinds = below(receiver) if receiver is not None else ()
         yield from (text_of(each) for each in kinds if each.type == "type_identifier")
     elif node.type == "impl_item":
         kind, body = map(node.child_by_field_name, ("type", "body"))

@@ -13,12 +13,11 @@ from rlm_ci.canary.claim_edits import (
     TypedQuestion,
     leaves,
     replaced,
-    text_of,
     varied,
 )
 from rlm_ci.canary.forms import FAR, PART, token
-from rlm_ci.canary.go.source import ASSERTION, CONDITION, HELPER, below
-from rlm_ci.source.grammars import field, named_children
+from rlm_ci.source.go.tests import ASSERTION, CONDITION, HELPER
+from rlm_ci.source.grammars import below, field, named_children, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from rlm_ci.canary.go.source import GoClaim, GoSource, GoTest
+    from rlm_ci.source.go.tests import GoClaim, GoTest, GoTests
 
 _BASIC = {"string", "byte", "rune", "float32", "float64"} | {
     f"{sign}int{size}" for sign in ("", "u") for size in ("", "8", "16", "32", "64")
@@ -95,7 +94,7 @@ def _literals_in(node: Node) -> list[Node]:
     return literals
 
 
-def scope_of(claim: GoClaim, test: GoTest, source: GoSource) -> Node:
+def scope_of(claim: GoClaim, test: GoTest, source: GoTests) -> Node:
     """The body of the function whose parameter the reporter of a claim is."""
     node = claim.site.parent
     while node is not None and node != test.node:
@@ -106,7 +105,7 @@ def scope_of(claim: GoClaim, test: GoTest, source: GoSource) -> Node:
 
 
 def questions(
-    test: GoTest, source: GoSource, chance: Random
+    test: GoTest, source: GoTests, chance: Random
 ) -> list[tuple[GoClaim, list[TypedQuestion]]]:
     """What the comparisons and helpers of a test must refuse."""
     asker = _Questions(test, source, chance)
@@ -121,7 +120,7 @@ def questions(
 
 
 class _Questions:
-    def __init__(self, test: GoTest, source: GoSource, chance: Random) -> None:
+    def __init__(self, test: GoTest, source: GoTests, chance: Random) -> None:
         self._test, self._source, self._chance = test, source, chance
         self._values = self._constants()
 

@@ -5,12 +5,12 @@ A claim is an ``if`` that fails the test, or a call of an assertion library.
 
 from __future__ import annotations
 
-from rlm_ci.canary.claim_edits import COMPARES, ClaimEdits, another, leaves, text_of
+from rlm_ci.canary.claim_edits import COMPARES, ClaimEdits, another, leaves
 from rlm_ci.canary.forms import IDLE, REWORDED, ChangedTest, ChangedText, FoundTest, token
 from rlm_ci.canary.go.alterations import expected, questions, scope_of
-from rlm_ci.canary.go.source import ASSERTION, CONDITION, GoSource, GoTest, below, departs
 from rlm_ci.canary.splicing import rooted
-from rlm_ci.source.grammars import field
+from rlm_ci.source.go.tests import ASSERTION, CONDITION, GoTest, GoTests, departs
+from rlm_ci.source.grammars import below, field, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
     from rlm_ci.canary.claim_edits import TypedQuestion
-    from rlm_ci.canary.go.source import GoClaim
+    from rlm_ci.source.go.tests import GoClaim
 
 ENDINGS = ("_test.go",)
 #: Assertions that every testify has, their opposites, and how many arguments they take.
@@ -65,8 +65,8 @@ def change(
     return _Changes(_read(path, text), chance, plain=plain).changed(form_by_name)
 
 
-def _read(path: str, text: str) -> GoSource:
-    return GoSource(*rooted("Go", path, text))
+def _read(path: str, text: str) -> GoTests:
+    return GoTests(*rooted("Go", path, text))
 
 
 class _Changes(ClaimEdits):

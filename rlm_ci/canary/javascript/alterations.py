@@ -23,6 +23,7 @@ from rlm_ci.canary.javascript.claims import (
 )
 from rlm_ci.canary.javascript.syntax import FUNCTIONS, SyntaxNode
 from rlm_ci.canary.splicing import Edit
+from rlm_ci.source.test_files import MAY_JUDGE
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -301,7 +302,7 @@ def _helpers(source: JavaScriptSource, test: JavaScriptTest) -> list[JavaScriptC
         name = next((link.name for link in reversed(links) if link.name), source.text(root))
         is_last = not test.claims and node is nodes[-1][0]
         is_free = not any(start < node.end and node.start < end for start, end in claimed)
-        if links and is_free and (is_last or near.HELPER.match(name)):
+        if links and is_free and (is_last or MAY_JUDGE.match(name)):
             claims.append(
                 JavaScriptClaim(
                     node, site, OTHER, name, links, (), links[-1].arguments,

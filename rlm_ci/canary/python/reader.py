@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from rlm_ci.canary import forms, near
+from rlm_ci.canary import forms
 from rlm_ci.canary.forms import ChangedTest, ChangedText, FoundTest, UnparsableError
 from rlm_ci.canary.python.alterations import HELPERS, ClaimQuestions
 from rlm_ci.canary.python.source import PAD, PythonSource, first_of
@@ -15,6 +15,7 @@ from rlm_ci.source.python.claims import BLOCK, HELPER, SHUT, PythonClaim, call_o
 from rlm_ci.source.python.names import callee
 from rlm_ci.source.python.statements import COMPOUND
 from rlm_ci.source.python.tests import is_fixture
+from rlm_ci.source.test_files import MAY_JUDGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _helpers(test: Function, claims: PythonClaims) -> list[PythonClaim]:
         PythonClaim(node, HELPER, shield)
         for node, shield in statements(test)
         if shield < SHUT and id(node) not in claimed and (call := call_of(node)) is not None
-        if node is last or near.HELPER.match(callee(call).lstrip("_"))
+        if node is last or MAY_JUDGE.match(callee(call).lstrip("_"))
     ]
 
 

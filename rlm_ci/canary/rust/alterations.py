@@ -10,13 +10,12 @@ from rlm_ci.canary.claim_edits import (
     TypedQuestion,
     leaves,
     replaced,
-    text_of,
     varied,
 )
 from rlm_ci.canary.forms import FAR, NEAR, PART, STYLE, token
 from rlm_ci.canary.rust.source import COMPARED, HOLDS, MACRO, RustSpan
 from rlm_ci.canary.splicing import Edit, spliced
-from rlm_ci.source.grammars import field, named_children
+from rlm_ci.source.grammars import field, named_children, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci.canary.claim_edits import text_of
 from rlm_ci.canary.rust.source import attribute_name, is_for_tests, is_test
 from rlm_ci.canary.splicing import Edit, encoded, spliced
-from rlm_ci.source.grammars import field, named_children, parse
+from rlm_ci.source.grammars import field, named_children, parse, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ a crate may deny: hence ``if true``.
 
 from __future__ import annotations
 
-from rlm_ci.canary.claim_edits import COMPARES, ClaimEdits, another, leaves, text_of
+from rlm_ci.canary.claim_edits import COMPARES, ClaimEdits, another, leaves
 from rlm_ci.canary.forms import (
     ACCEPTS,
     ALTERED,
@@ -24,7 +24,7 @@ from rlm_ci.canary.forms import (
 from rlm_ci.canary.rust.alterations import expected, questions
 from rlm_ci.canary.rust.source import COMPARED, CONDITION, HOLDS, MACRO, RustSource, RustSpan
 from rlm_ci.canary.splicing import rooted
-from rlm_ci.source.grammars import field, named_children
+from rlm_ci.source.grammars import field, named_children, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

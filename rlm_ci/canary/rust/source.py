@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rlm_ci.canary import near
-from rlm_ci.canary.claim_edits import text_of
-from rlm_ci.source.grammars import field, named_children, parse, parts
+from rlm_ci.source.grammars import field, named_children, parse, parts, text_of
+from rlm_ci.source.test_files import MAY_JUDGE
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -159,7 +158,7 @@ class RustSource:
         start, end = tree.start_byte + 1, tree.end_byte - 1
         is_known = name.startswith("assert")
         is_statement = node.parent is not None and node.parent.type == "expression_statement"
-        if not (is_known or (is_statement and near.HELPER.match(name))):
+        if not (is_known or (is_statement and MAY_JUDGE.match(name))):
             return
         if self.content[start - 1 : start] != b"(":
             return

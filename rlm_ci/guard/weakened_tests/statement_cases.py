@@ -6,7 +6,8 @@ They are the same however a formatter lays them out.
 from __future__ import annotations
 
 import re
-from functools import partial
+from bisect import bisect_right
+from functools import cached_property, partial
 from itertools import pairwise, takewhile
 
 from rlm_ci.canary.javascript.syntax import DIALECTS
@@ -21,6 +22,7 @@ from rlm_ci.guard.weakened_tests.cases import (
     has_reason,
     is_reason,
 )
+from rlm_ci.source.go.tests import GoTests
 from rlm_ci.source.grammars import is_known, parse, parts
 from rlm_ci.values import Row, Value
 
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tree_sitter import Node
+
+
+#: A pattern that is nowhere.
+_NOTHING = re.compile(r"(?!)")
 
 
 class CodeStatement(Row):
@@ -42,13 +48,15 @@ class CodeStatement(Row):
 
 
 class _Language(Value):
-    """Patterns for the head of a test (its name is a group), for what skips it, for a claim."""
+    """Patterns for what skips a test, and for the head of a function; its name is a group.
 
-    head: re.Pattern[str]
+    ``head`` and ``claim`` are those of a test and of a claim, where ``source`` does not read them.
+    """
+
     skip: re.Pattern[str]
-    claim: re.Pattern[str]
-    #: The head of a function that may be no test; its name is a group.
     function: re.Pattern[str]
+    head: re.Pattern[str] = _NOTHING
+    claim: re.Pattern[str] = _NOTHING
     focus: re.Pattern[str] | None = None
     #: What belongs to the statement that follows.
     attribute: str = "\0"
@@ -58,18 +66,58 @@ class _Language(Value):
     caught: re.Pattern[str] | None = None
 
 
-class _Source(Row):
-    """A file, as its text and as its bytes."""
+class _Head(Row):
+    """A test: its first and last byte, its name, and the line of that."""
 
-    path: str
-    text: str
-    content: bytes
-    language: _Language
+    start: int
+    end: int
+    name: str
+    line: int
+
+
+class _Source:
+    """A file, as its text and as its bytes, with its statements."""
+
+    def __init__(self, path: str, text: str, content: bytes, root: Node) -> None:
+        self.path, self.text, self.content = path, text, content
+        self.ending = _ending(path)
+        self.language = _LANGUAGES[self.ending]
+        self.statements = list(_statements(root, content))
+        self._tests = GoTests(content, root) if self.ending == ".go" else None
+
+    def heads(self) -> list[_Head]:
+        """The tests; not those in a function that nobody calls."""
+        if self._tests is None:
+            return list(_heads(self))
+        return [
+            _Head(
+                test.node.start_byte, test.node.end_byte, test.name.rpartition("::")[2],
+                test.node.start_point.row + 1,
+            )
+            for test in self._tests.functions
+        ]  # fmt: skip
+
+    @cached_property
+    def claims(self) -> frozenset[int]:
+        """The first bytes of the statements that assert something."""
+        if self._tests is None:
+            return frozenset(
+                statement.start
+                for statement in self.statements
+                if self.language.claim.search(statement.text)
+            )
+        starts = [statement.start for statement in self.statements]
+        claims = set[int]()
+        for call, _ in self._tests.assertions():
+            at = bisect_right(starts, call.start_byte) - 1
+            while at >= 0 and self.statements[at].end <= call.start_byte:
+                at -= 1
+            claims.update(starts[at : at + 1] if at >= 0 else ())
+        return frozenset(claims)
 
 
 def read(path: str, text: str) -> CaseFile:
     """The tests of a file; with a flaw, if there is no grammar or its parser gives up."""
-    language = _LANGUAGES[_ending(path)]
     content = encoded(text)
     grammars = _GRAMMARS[_ending(path)]
     if not any(map(is_known, grammars)):
@@ -78,15 +126,14 @@ def read(path: str, text: str) -> CaseFile:
     if not trees:
         return CaseFile(flaw="cannot be parsed")
     root = min(trees, key=lambda node: node.has_error)
-    statements = list(_statements(root, content))
-    source = _Source(path, text, content, language)
-    cases = list(_cases(source, statements))
-    spans = [(start, end, case) for start, end, case in cases]
+    source = _Source(path, text, content, root)
+    statements, language = source.statements, source.language
+    cases = list(_cases(source))
     is_source = _ending(path) == ".rs" and "/tests/" not in f"/{path}"
     skips, focused = list(_passing(statements)), []
     lines = text.split("\n")
     for statement, following in zip(statements, (*statements[1:], None), strict=False):
-        owner = _owner(spans, statement)
+        owner = _owner(cases, statement)
         if owner is None and statement.text.startswith("#[") and not _is_group(following):
             continue
         if is_source and owner is None and not _GATE.match(statement.text):
@@ -108,11 +155,11 @@ def read(path: str, text: str) -> CaseFile:
             skips.append(Skip(statement.line, text_of_skip, name, excused))
         if language.focus and language.focus.search(statement.text):
             focused.append((statement.line, statement.text))
-    helpers = () if is_source else tuple(_helpers(source, statements, spans))
+    helpers = () if is_source else tuple(_helpers(source, cases))
     outside = (
         code_statement.text
         for code_statement in statements
-        if _TABLE.search(code_statement.text) and not _owner(spans, code_statement)
+        if _TABLE.search(code_statement.text) and not _owner(cases, code_statement)
     )
     return CaseFile(
         tuple(case for *_, case in cases), tuple(skips), tuple(focused), helpers,
@@ -166,10 +213,10 @@ def _owner(spans: Iterable[tuple[int, int, Case]], statement: CodeStatement) -> 
     return min(around, key=lambda span: span[1] - span[0])[2] if around else None
 
 
-def _cases(source: _Source, statements: Sequence[CodeStatement]) -> Iterator[tuple[int, int, Case]]:
-    """The tests, each with its first and last byte; not those in a function that nobody calls."""
-    language, heads = source.language, []
-    uncalled = list(_uncalled(source, statements))
+def _heads(source: _Source) -> Iterator[_Head]:
+    """The tests by patterns, without those in a function that nobody calls."""
+    language, statements = source.language, source.statements
+    uncalled = list(_uncalled(source))
     for at, statement in enumerate(statements):
         first = at
         while first and statements[first - 1].text.startswith(language.attribute):
@@ -178,39 +225,42 @@ def _cases(source: _Source, statements: Sequence[CodeStatement]) -> Iterator[tup
             language.marks.search(x.text) for x in statements[first : at + 1]
         ):
             continue
-        heads += [
-            (statements[first].start, statement.end, head[head.lastindex or 0], statement.line)
-            for head in language.head.finditer(statement.text)
-            if not any(start < statement.start < end for start, end in uncalled)
-        ]
-    for start, end, name, line in heads:
-        inner = [(a, b) for a, b, *_ in heads if start <= a and b <= end and (a, b) != (start, end)]
+        for head in language.head.finditer(statement.text):
+            if not any(start < statement.start < end for start, end in uncalled):
+                name = head[head.lastindex or 0]
+                yield _Head(statements[first].start, statement.end, name, statement.line)
+
+
+def _cases(source: _Source) -> Iterator[tuple[int, int, Case]]:
+    """The tests, each with its first and last byte."""
+    heads = source.heads()
+    spans = [(head.start, head.end) for head in heads]
+    for head in heads:
+        start, end = head.start, head.end
+        inner = [(a, b) for a, b in spans if start <= a and b <= end and (a, b) != (start, end)]
         code_statements = [
             code_statement
-            for code_statement in statements
+            for code_statement in source.statements
             if start <= code_statement.start < end
             and not any(a <= code_statement.start < b for a, b in inner)
         ]
         text = source.content[start:end].decode("utf-8", "replace")
-        yield start, end, Case(name, line, text, partial(_facts, source, code_statements, text))
+        facts = partial(_facts, source, code_statements, text)
+        yield start, end, Case(head.name, head.line, text, facts)
 
 
-def _uncalled(source: _Source, statements: Sequence[CodeStatement]) -> Iterator[tuple[int, int]]:
+def _uncalled(source: _Source) -> Iterator[tuple[int, int]]:
     """The functions of a script that no other line of it names."""
     if source.language is _SCRIPT:
-        for statement in statements:
+        for statement in source.statements:
             head = re.match(r"(?:async )?function\*? ?(\w{1,200})\(", statement.text)
             if head and len(re.findall(rf"(?<![\w/\"'`-]){head[1]}\b", source.text)) == 1:
                 yield statement.start, statement.end
 
 
-def _helpers(
-    source: _Source,
-    statements: Sequence[CodeStatement],
-    tests: Sequence[tuple[int, int, Case]],
-) -> Iterator[Case]:
+def _helpers(source: _Source, tests: Sequence[tuple[int, int, Case]]) -> Iterator[Case]:
     """The functions that are no tests, nor in one, nor in another."""
-    language, end = source.language, 0
+    language, statements, end = source.language, source.statements, 0
     for statement in statements:
         head = language.function.search(statement.text) if statement.start >= end else None
         if not head or _owner(tests, statement):
@@ -223,7 +273,7 @@ def _helpers(
 
 
 def _facts(source: _Source, statements: Sequence[CodeStatement], text: str) -> Facts:
-    language, escapes = source.language, list(_caught(source.language, statements[0].line, text))
+    escapes = list(_caught(source.language, statements[0].line, text))
     for statement, following in pairwise(statements):
         if statement.text == "return" and statement.block == following.block:
             escapes.append((statement.line, "return"))
@@ -236,9 +286,9 @@ def _facts(source: _Source, statements: Sequence[CodeStatement], text: str) -> F
             ),
         )
         for code_statement in statements
-        if language.claim.search(code_statement.text)
+        if code_statement.start in source.claims
     ]
-    ending, line = _ending(source.path), statements[0].line
+    ending, line = source.ending, statements[0].line
     inputs, filters = listed_cases.sources(ending, text)
     return Facts(
         tuple(claims), tuple(escapes), listed_cases.count(ending, text, source.text),
@@ -379,50 +429,47 @@ _NAMED = r"\((?:\"([^\"]{1,200})|'([^']{1,200})|`([^`]{1,200}))"
 #: Functions of one's own that make tests are given another function.
 _OWN = rf"\b[a-z]\w{{0,60}}Tests?{_NAMED}(?=[^;]{{0,2000}}(?:=>|\bfunction\b))"
 _SCRIPT = _Language(
-    re.compile(rf"\b(?:x|f)?{_CALLED}\)?{_NAMED}|{_OWN}"),
     re.compile(r"\.(?:skip|todo|failing|fixme)\b|\bx(?:it|test|describe|context)\("
                r"|(?<![.\w{,])pending\((?:\"|\))(?!.*=>)|\.(?:skip|run)If\(|\bprocess\.exit\("
                r"|^if ?\((?:false|0|!1|!true|process\.env|import\.meta\.env)"
                r"(?:(?!\b(?:it|test|describe)\b).){0,300}\b(?:it|test|describe)\b"
                r"(?!.*\b(?:it|test|describe)\b)"),
+    re.compile(r"\bfunction\*? ?(\w{1,200})\(|^(?:export )?let (\w{1,200})(?::[^=]{1,200})?="
+               r"(?=.{0,2000}(?:=>|\bfunction\b))"),
+    re.compile(rf"\b(?:x|f)?{_CALLED}\)?{_NAMED}|{_OWN}"),
     re.compile(r"\bexpect(?:\.poll|\w{0,20})[(<]|\bassert(?:Type)?\b|\.should\b|\bt\.(?:is|not|like|unlike|true|false|truthy"
                r"|falsy|ok|notOk|equals?|same|match|regex|notRegex|snapshot|fail"
                r"|(?:not)?(?:[dD]eepEqual|[tT]hrows(?:Async)?)|rejects|resolves)\("),
-    re.compile(r"\bfunction\*? ?(\w{1,200})\(|^(?:export )?let (\w{1,200})(?::[^=]{1,200})?="
-               r"(?=.{0,2000}(?:=>|\bfunction\b))"),
     re.compile(r"\b(?:it|test|describe|context|suite|specify)\.only\b(?=[(.`])|\bf(?:it|describe)\("
                r"|\{only:true"),
     caught=re.compile(""),
 )  # fmt: skip
 _LANGUAGES = dict.fromkeys(DIALECTS, _SCRIPT) | {
     ".go": _Language(
-        re.compile(r"^func ?(?:\([^)]{1,80}\))?((?:Test(?!Main\()|Fuzz|Example)\w{0,200})\("),
         re.compile(r"\.Skip(?:Now|f)?\(|^//(?:go:build| ?\+build)\b"
                    rf"(?!(?:[\s,]|&&|go1\.\d+|{UNSET_TAG})+$)|\btesting\.Short\("),
-        re.compile(r"(?<!\bfmt)(?<!\blog)\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require|is)\."
-                   r"|\bc\.(?:Assert|Check)\("),
         re.compile(r"^func ?(?:\([^)]{1,80}\))?(\w{1,200})[(\[]"),
-        re.compile(r"\bF(?:It|Describe|Context)\("),
+        focus=re.compile(r"\bF(?:It|Describe|Context)\("),
     ),
     ".rs": _Language(
-        re.compile(r"\bfn (\w{1,200})[(<]"),
         re.compile(r"^#\[(?:ignore|should_panic)\b|process::exit\("
                    r"|^#!?\[cfg\((?!test\)|(?:not\()?miri\b)"
                    r"|^#!?\[cfg_attr\((?!(?:not\()?(?:miri\b|panic=)).*\bignore\b"),
+        re.compile(r"\bfn (\w{1,200})[(<]"),
+        re.compile(r"\bfn (\w{1,200})[(<]"),
         re.compile(r"\b(?:debug_)?assert(?:_eq|_ne|_matches)?!|#\[should_panic|\bpanic!"
                    r"|unwrap_err\("),
-        re.compile(r"\bfn (\w{1,200})[(<]"),
         attribute="#[",
         marks=re.compile(r"^#\[(?:\w+::){0,3}(?:test|rstest|test_case)\b|#\[test\]"),
     ),
     ".java": _Language(
-        re.compile(r"@(?:\w+\.)*(?:\w*Test|TestFactory|TestTemplate)\b.{0,400}?\b(\w{1,200})\("
-                   r"(?!.{0,400}@\w*Test)|^public void (test\w{0,200})\("),
         re.compile(r"@(?:\w+\.)*(?:Disabled\w*|Ignore|EnabledIf\w*)\b|\benabled=false"
                    r"|\bassume(?:True|False|That)\(|\bSystem\.exit\("),
-        re.compile(r"\bassert\w{0,40}\(|\bverify\w{0,40}\(|\bfail\(|\bexpected ?=|\bassert "),
         re.compile(r"^(?:(?:public|private|protected|static|final) ){0,4}[\w<>\[\]]{1,80} "
                    r"(\w{1,200})\("),
+        re.compile(r"@(?:\w+\.)*(?:\w*Test|TestFactory|TestTemplate)\b.{0,400}?\b(\w{1,200})\("
+                   r"(?!.{0,400}@\w*Test)|^public void (test\w{0,200})\("),
+        re.compile(r"\bassert\w{0,40}\(|\bverify\w{0,40}\(|\bfail\(|\bexpected ?=|\bassert "),
         caught=re.compile(r"\b(?:Throwable|AssertionError|AssertionFailedError|Error)\b"),
     ),
 }  # fmt: skip

@@ -34,6 +34,14 @@ CASES: dict[str, tuple[str, str, dict[str, int]]] = {
     "a helper": (
         "a_test.go", "func TestA(t *testing.T) { t.Error() }\nfunc helper() {}", {"TestA": 1},
     ),
+    "names of a library of assertions": (
+        "a_test.go",
+        "func TestA(t *testing.T) { is := assert.New(t); is.Nil(a); b := err.Error() }",
+        {"TestA": 1},
+    ),
+    "an example of Go that never runs": (
+        "a_test.go", "func ExampleA() {}\nfunc ExampleB() { f()\n// Output: 1\n}", {"ExampleB": 0},
+    ),
     "rust": ("tests/a.rs", "#[tokio::test]\nasync fn a() { assert!(x); }\nfn b() {}", {"a": 1}),
     "java": ("ATest.java", JAVA, {"a": 2, "c": 0}),
 }  # fmt: skip

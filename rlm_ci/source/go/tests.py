@@ -1,12 +1,12 @@
-"""The tests in a file of Go, and their claims."""
+"""The tests of a file of Go and what they assert, found once for all who ask."""
 
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
-from rlm_ci.canary import near
-from rlm_ci.canary.claim_edits import text_of
-from rlm_ci.source.grammars import field, named_children, parts
+from rlm_ci.source.grammars import below, field, named_children, parts, text_of
+from rlm_ci.source.test_files import MAY_JUDGE
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -25,6 +25,8 @@ _OF_SUITES = ("SetT", "Run", "T")
 _FAILS, _ENDS = {"Error", "Errorf", "Fail"}, {"Fatal", "Fatalf", "FailNow"}
 #: The last name in the path of a package of assertions, without its version.
 _LIBRARY = re.compile(r"(?:.*/)?(?:assert|require|must|check|is|quicktest|qt|expect|td)(?:/v\d+)?")
+#: Calls of assertions by names that no import explains.
+_USUAL = re.compile(r"(?:assert|require|is|.+\.(?:Require|Assert)\(\))\.\w+|c\.(?:Assert|Check)")
 #: Levels of nested ``if`` in which a failure of the test is found.
 _DEEPEST = 8
 
@@ -51,32 +53,60 @@ class GoClaim(Value):
 
 
 class GoTest:
-    """A test that takes ``t`` (as ``reporter``), or an example."""
+    """A test that takes ``t`` (as ``reporter``), or an example, of a ``file``."""
 
-    def __init__(self, name: str, node: Node, reporter: str = "") -> None:
+    def __init__(self, file: GoTests, name: str, node: Node, reporter: str = "") -> None:
+        self._file = file
         self.name, self.node, self.reporter = name, node, reporter
         self.body = field(node, "body")
         #: The place of the word that makes a comment the output of an example.
         self.output: tuple[int, int] | None = None
-        self.claims: list[GoClaim] = []
-        #: Calls of functions that may fail the test.
-        self.helpers: list[GoClaim] = []
-        #: Its variables, whose names no new constant may have.
-        self.names: set[str] = set()
+
+    @cached_property
+    def _direct(self) -> list[GoClaim]:
+        return list(self._file.claims(self)) if self.reporter else []
+
+    @cached_property
+    def claims(self) -> list[GoClaim]:
+        return [claim for claim in self._direct if claim.kind != HELPER] or [
+            claim
+            for claim in (self._file.claims(self, passed=True) if self.reporter else ())
+            if claim.kind != HELPER
+        ]
+
+    @property
+    def helpers(self) -> list[GoClaim]:
+        """Calls of functions that may fail the test."""
+        return [claim for claim in self._direct if claim.kind == HELPER]
+
+    @cached_property
+    def names(self) -> set[str]:
+        """Its variables, its parameters among them, whose names no new constant may have."""
+        variables: set[str] = set()
+        constants: set[str] = set()
+        for node in below(self.node):
+            if node.type in ("short_var_declaration", "range_clause"):
+                variables |= {text_of(target) for target in named_children(field(node, "left"))}
+            elif node.type in ("var_spec", "parameter_declaration", "const_spec"):
+                names = {text_of(child) for name, child in parts(node) if name == "name"}
+                (constants if node.type == "const_spec" else variables).update(names)
+        return variables - constants
 
 
-def below(node: Node) -> Iterator[Node]:
-    waiting = [node]
-    while waiting:
-        yield (current := waiting.pop())
-        waiting += [child for _, child in reversed(parts(current))]
+class GoTests:
+    """The ``tests`` of a file whose names a run reports.
 
+    ``functions`` also has those that run suites, and methods of which another file says whether a
+    suite has them.
+    """
 
-class GoSource:
     def __init__(self, content: bytes, root: Node) -> None:
         self.content = content
         self.tests: list[GoTest] = []
+        self.functions: list[GoTest] = []
+        self._root = root
         self._libraries: dict[str, bool] = {}
+        self._packages: set[str] = set()
         self.testing, self._suites = "testing", ""
         #: The tests that run a suite, by its type.
         self._runners: dict[str, str] = {}
@@ -91,19 +121,13 @@ class GoSource:
             suite, separator, name = test.name.rpartition("::")
             if separator:
                 test.name = f"{self._runners.get(suite, '*')}::{name}"
-            if test.reporter:
-                claims = list(self._claims(test))
-                test.helpers = [claim for claim in claims if claim.kind == HELPER]
-                test.claims = [claim for claim in claims if claim.kind != HELPER] or [
-                    claim for claim in self._claims(test, passed=True) if claim.kind != HELPER
-                ]
-                test.names = self._names(test)
 
     def _import(self, node: Node) -> None:
         path = text_of(field(node, "path"))[1:-1]
         alias = field(node, "name")
         last = re.sub(r"/v\d+$", "", path).rpartition("/")[2]
         name = last.partition(".")[0] if alias is node else text_of(alias)
+        self._packages.add(name)
         if path == "testing":
             self.testing = name
         elif path == "github.com/stretchr/testify/suite":
@@ -129,23 +153,26 @@ class GoSource:
             return
         parameters = named_children(field(node, "parameters"))
         if node.type == "method_declaration":
-            if self._suites and _TEST.match(name) and not parameters:
-                self._method(name, node)
+            if _TEST.match(name):
+                self._method(name, node, is_suite=bool(self._suites) and not parameters)
             return
         if _EXAMPLE.match(name) and not parameters:
-            self._example(GoTest(name, node))
+            self._example(GoTest(self, name, node))
         elif _TEST.match(name) and len(parameters) == 1 and (reporters := self.reporters(node)):
-            test = GoTest(name, node, reporters[0])
+            test = GoTest(self, name, node, reporters[0])
+            self.functions.append(test)
             if not self._is_runner(test):
                 self.tests.append(test)
 
-    def _method(self, name: str, node: Node) -> None:
+    def _method(self, name: str, node: Node, *, is_suite: bool) -> None:
         """Note a test of a suite, by the type of that."""
         receiver = next(iter(named_children(field(node, "receiver"))), node)
         called = field(receiver, "name")
-        if receiver.type == "parameter_declaration" and called is not receiver:
-            suite = text_of(field(receiver, "type")).lstrip("*")
-            self.tests.append(GoTest(f"{suite}::{name}", node, f"{text_of(called)}.T()"))
+        suite = text_of(field(receiver, "type")).lstrip("*")
+        test = GoTest(self, f"{suite}::{name}", node, f"{text_of(called)}.T()")
+        self.functions.append(test)
+        if is_suite and receiver.type == "parameter_declaration" and called is not receiver:
+            self.tests.append(test)
 
     def _is_runner(self, function: GoTest) -> bool:
         """Whether a function runs suites; it ends as their tests do."""
@@ -166,20 +193,41 @@ class GoSource:
                 example.output = node.start_byte + start, node.start_byte + end
         if example.output:
             self.tests.append(example)
+            self.functions.append(example)
 
-    def _names(self, function: GoTest) -> set[str]:
-        """The variables of a function, its parameters among them."""
-        variables: set[str] = set()
-        constants: set[str] = set()
-        for node in below(function.node):
-            if node.type in ("short_var_declaration", "range_clause"):
-                variables |= {text_of(target) for target in named_children(field(node, "left"))}
-            elif node.type in ("var_spec", "parameter_declaration", "const_spec"):
-                names = {text_of(child) for name, child in parts(node) if name == "name"}
-                (constants if node.type == "const_spec" else variables).update(names)
-        return variables - constants
+    def assertions(self) -> Iterator[tuple[Node, bool]]:
+        """The calls in all functions that assert something, and whether a call is a failure."""
+        for _, function in parts(self._root):
+            if function.type in ("function_declaration", "method_declaration"):
+                yield from self._assertions(function)
 
-    def _claims(self, function: GoTest, *, passed: bool = False) -> Iterator[GoClaim]:
+    def _assertions(self, function: Node) -> Iterator[tuple[Node, bool]]:
+        reporters = set(self.reporters(function))
+        bound: dict[str, tuple[str, bool]] = {}
+        if self._suites and function.type == "method_declaration":
+            receiver = next(iter(named_children(field(function, "receiver"))), function)
+            called = text_of(field(receiver, "name"))
+            bound[called] = "", True
+            reporters.add(f"{called}.T()")
+        for node in below(function):
+            if node.type == "func_literal":
+                reporters.update(self.reporters(node))
+            elif node.type == "short_var_declaration":
+                self._bind(node, reporters, bound)
+            elif node.type == "call_expression":
+                owner, name = self._called(node)
+                is_library = owner in self._libraries or owner in bound
+                if is_library or _USUAL.fullmatch(f"{owner}.{name}"):
+                    is_assertion = name[:1].isupper() and name not in (*_OF_SUITES, "New")
+                    if is_assertion and named_children(field(node, "arguments")):
+                        yield node, False
+                elif name in _FAILS | _ENDS:
+                    above = node.parent
+                    is_statement = above is not None and above.type.endswith("_statement")
+                    if owner in reporters or (is_statement and owner not in self._packages):
+                        yield node, True
+
+    def claims(self, function: GoTest, *, passed: bool = False) -> Iterator[GoClaim]:
         """The claims of a test; those in functions that others may run only if ``passed``."""
         reporters = {function.reporter}
         bound: dict[str, tuple[str, bool]] = {}
@@ -290,7 +338,7 @@ class GoSource:
             reporter, testify = bound[owner]
         elif owner in self._libraries and values and text_of(values[0]) in reporters:
             reporter, testify, values = argument, self._libraries[owner], values[1:]
-        elif values and text_of(values[0]) == argument and near.HELPER.match(name):
+        elif values and text_of(values[0]) == argument and MAY_JUDGE.match(name):
             return GoClaim(HELPER, call, node, argument, name=name, values=tuple(values[1:]))
         else:
             return None

@@ -1,0 +1,1 @@
+"""Go, read by its grammar."""

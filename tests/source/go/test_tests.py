@@ -1,0 +1,79 @@
+"""The tests of a Go file, and the calls by which it asserts something."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.source.go.tests import GoTests
+from rlm_ci.source.grammars import parse, text_of
+
+HEAD = """\
+package till
+import (
+  "fmt"
+  "testing"
+  tassert "github.com/stretchr/testify/assert"
+  "github.com/stretchr/testify/suite"
+)
+"""
+#: Bodies of ``TestA``, with the calls that assert.
+CALLS: dict[str, list[str]] = {
+    "if a != b { t.Errorf(b) }": ["t.Errorf(b)"],
+    "select { case <-a: default: t.Fatal() }": ["t.Fatal()"],
+    "tassert.Equal(t, 1, 2)": ["tassert.Equal(t, 1, 2)"],
+    "r := tassert.New(t); r.True(ok)": ["r.True(ok)"],
+    "assert.Equal(t, 1, 2)": ["assert.Equal(t, 1, 2)"],
+    "s.Require().NoError(err)": ["s.Require().NoError(err)"],
+    "t.Run(a, func(tt *testing.T) { tt.Fail() })": ["tt.Fail()"],
+    "same(t, a, err.Error())": [],
+    "got := err.Error()": [],
+    "fmt.Error(a); t.Log(a)": [],
+    "c.Assert(a, qt.Equals, 0); c.Run(a)": ["c.Assert(a, qt.Equals, 0)"],
+}
+FUNCTIONS = """\
+func TestA(t *testing.T) {}
+func TestMain(m *testing.M) {}
+func Testify(t *testing.T) {}
+func TestHelp(a, b int) {}
+func FuzzB(f *testing.F) {}
+func ExampleC() { fmt.Println(1) // Output: 1
+}
+func ExampleD() { fmt.Println(1) }
+func TestSuite(t *testing.T) { suite.Run(t, new(S)) }
+func (s *S) TestE() {}
+func (s *Other) TestF() {}
+func (s *S) Helper() {}
+"""
+
+
+def go_tests(text: str) -> GoTests:
+    content = (HEAD + text).encode()
+    root = parse("Go", content)
+    assert root is not None
+    return GoTests(content, root)
+
+
+@pytest.mark.parametrize("body", CALLS)
+def test_calls_that_assert_are_found(body: str) -> None:
+    calls = go_tests(f"func TestA(t *testing.T) {{ {body} }}\n").assertions()
+    assert [text_of(call) for call, _ in calls] == CALLS[body]
+
+
+def test_a_failure_is_no_call_of_a_library() -> None:
+    text = "func TestA(t *testing.T) { t.Fail(); tassert.Fail(t, a) }\n"
+    assert [is_failure for _, is_failure in go_tests(text).assertions()] == [True, False]
+
+
+def test_a_method_of_a_suite_asserts_by_itself() -> None:
+    text = "func (s *S) TestA() { s.Equal(1, 2); s.Run(a, b); s.helper(1) }\n"
+    assert [text_of(call) for call, _ in go_tests(text).assertions()] == ["s.Equal(1, 2)"]
+
+
+def test_tests_have_the_names_that_a_run_reports() -> None:
+    names = [test.name for test in go_tests(FUNCTIONS).tests]
+    assert names == ["TestA", "FuzzB", "ExampleC", "TestSuite::TestE", "*::TestF"]
+
+
+def test_what_runs_a_suite_counts_as_a_test_and_an_example_without_output_does_not() -> None:
+    names = [test.name.rpartition("::")[2] for test in go_tests(FUNCTIONS).functions]
+    assert names == ["TestA", "FuzzB", "ExampleC", "TestSuite", "TestE", "TestF"]
