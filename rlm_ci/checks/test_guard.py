@@ -67,6 +67,7 @@ _TOLD = {
     "copied": ("test", "gone from one file, and the same in another"),
     "rewritten": ("test", "written anew, so that only a reader can compare them"),
     "obsolete": ("test", "changed or gone with the code that it names"),
+    "uncollected": ("test", "gone from a file that no runner collected"),
     "expected": ("test", "with an expected value that changed together with the code"),
     "reasoned": ("test", "skipped with a reason"),
     "explained": ("suppression", "of a tool, with a reason"),

@@ -34,7 +34,7 @@ from rlm_ci.guard.weakened_tests.strength import (
     strength,
     without_parted,
 )
-from rlm_ci.guard.weakened_tests.subjects import OBSOLETE, REWRITTEN, Subjects
+from rlm_ci.guard.weakened_tests.subjects import OBSOLETE, REWRITTEN, UNCOLLECTED, Subjects
 from rlm_ci.guard.weakening import RestOfTree, Weakening
 from rlm_ci.text.printable import count
 from rlm_ci.validators import test_file_names
@@ -270,6 +270,7 @@ class _Comparing:
             if id(test) in anew or rewritten.runs_nothing(test, self.old[path]):
                 continue
             if self.code.sides and collected.leaves_out(path, self.code.sides[0]):
+                self._note(UNCOLLECTED, path, test, "old")
                 continue
             if kind := self._became(path, test, copies):
                 self._note(kind, path, test, "old")

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.guard.weakened_tests.cases import Case, CaseFile
 
-#: Kinds of notes: a test went with its code, or is written anew.
-OBSOLETE, REWRITTEN = "obsolete", "rewritten"
+#: Kinds of notes: a test went with its code, is written anew, or went and was never collected.
+OBSOLETE, REWRITTEN, UNCOLLECTED = "obsolete", "rewritten", "uncollected"
 
 #: Letters of a name that says what a test is about.
 _SHORTEST = 3
