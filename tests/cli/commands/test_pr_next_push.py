@@ -175,12 +175,11 @@ def test_a_settled_claim_that_got_worse_counts_again(pushes: Pushes) -> None:
 @pytest.mark.full
 def test_a_grave_finding_of_before_still_fails(pushes: Pushes) -> None:
     pushes.critic.severity, pushes.critic.proves = "high", True
-    env = {"RLM_CI_REVIEW_REFUTE_LEVEL": "off"}
     pushes.push(a=fault("one", 1), b=fault("two", 2))
-    pushes.judge(**env)
+    pushes.judge()
     assert pushes.stage.report["verdict"] == "findings"
     pushes.push(c="three = 5\n")
-    assert pushes.judge(**env) == {"src/c.py"}
+    assert pushes.judge() == {"src/c.py"}
     assert pushes.stage.report["verdict"] == "findings"
     assert pushes.stage.conclusions[-1] == "failure"
 
