@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import itertools
 import os
 import signal
@@ -92,11 +93,26 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, obj: object
 ) -> list[pytest.Item] | None:
-    """Of a test that is ``full`` in all its cases none is made where all would be sorted out."""
-    if collector.config.option.markexpr != "not full":
+    """Of a test whose cases would all be sorted out none is made: to make them takes seconds."""
+    expression = collector.config.option.markexpr
+    if expression not in ("not full", "full or hypothesis"):
         return None
-    marks = [*getattr(obj, "pytestmark", ()), *collector.iter_markers("full")]
-    return [] if any(mark.name == "full" for mark in marks) else None
+    marks = [*getattr(obj, "pytestmark", ()), *collector.iter_markers()]
+    if expression == "not full":
+        return [] if any(mark.name == "full" for mark in marks) else None
+    may_be_slow = getattr(obj, "is_hypothesis_test", False) or any(map(_has_full_case, marks))
+    return None if may_be_slow or not inspect.isfunction(obj) else []
+
+
+def _has_full_case(mark: pytest.Mark) -> bool:
+    """Whether a mark of a test makes it ``full``, or may do so for some of its cases."""
+    if mark.name != "parametrize":
+        return mark.name in ("full", "sample")
+    values = mark.args[1] if len(mark.args) > 1 else mark.kwargs["argvalues"]
+    if not isinstance(values, (list, tuple)):
+        return True  # to look would use it up
+    cases = (getattr(value, "marks", ()) for value in values)
+    return any(case_mark.name == "full" for marks in cases for case_mark in marks)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest sorts out by markers

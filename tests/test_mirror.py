@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache
 from pathlib import Path
@@ -202,3 +203,16 @@ def test_what_tests_share_is_in_one_place() -> None:
         if path.parts[0] != "testing" and not path.name.startswith(("test_", "conftest."))
     }
     assert others == set()
+
+
+def test_only_marks_of_tests_and_their_cases_make_them_full() -> None:
+    """conftest.py looks nowhere else: of a test that were so by a fixture none would be made."""
+    for path in PATHS:
+        text = (TESTS / path).read_text("utf-8")
+        if "mark.full" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                assert node.name != "pytest_generate_tests", path
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("fixture"):
+                assert "mark.full" not in ast.unparse(node), path

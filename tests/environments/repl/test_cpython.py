@@ -44,7 +44,7 @@ def descriptors() -> list[str]:
     return sorted(os.listdir("/proc/self/fd"))
 
 
-@pytest.fixture(scope="module", params=["bubblewrap", pytest.param("none", marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=["bubblewrap", "none"])
 def pool(request: pytest.FixtureRequest) -> Iterator[SessionPool]:
     with SessionPool(request.param, environ=os.environ, limits=LIMITS, ahead=False) as found:
         yield found
