@@ -26,7 +26,7 @@ SECRET = "sk-canary-0123456789abcdef"
 
 @pytest.fixture
 def bare(tmp_path: Path) -> str:
-    """A PATH with git and nothing else."""
+    """A PATH with git and nothing else: no sandbox, to try which takes over a second."""
     folder = tmp_path / "bin"
     folder.mkdir()
     git = next(
@@ -133,12 +133,12 @@ def test_wrong_use_is_told(cli: Cli, args: tuple[str, ...]) -> None:
 
 
 @pytest.mark.full
-def test_a_model_is_asked_what_it_can(cli: Cli, repo: GitRepo) -> None:
+def test_a_model_is_asked_what_it_can(cli: Cli, repo: GitRepo, bare: str) -> None:
     repo.write("rlm-ci.toml", 'model = "gpt-4o-mini"\n').commit()
     answers = [Answer("ready"), Answer(calls=[Call("report_ready")]), Answer('{"state": "ready"}')]
     with ModelServer(answers) as served:
         served.listing = [{"id": "gpt-4o-mini", "context_length": 128_000}]
-        environ = {"OPENAI_BASE_URL": served.url, "OPENAI_API_KEY": served.key}
+        environ = {"PATH": bare, "OPENAI_BASE_URL": served.url, "OPENAI_API_KEY": served.key}
         ended = cli("doctor", "--model", "--sandbox", "none", env=environ, cwd=repo)
         assert [asked.body["model"] for asked in served.completions] == ["gpt-4o-mini"] * 3
     assert ended.code == 0, ended
@@ -165,11 +165,13 @@ def test_a_model_is_asked_what_it_can(cli: Cli, repo: GitRepo) -> None:
         (2048, "✗ context  +2,048 tokens, as its endpoint says: too small", 4),
     ],
 )
-def test_a_small_context_has_no_tick(cli: Cli, tokens: int, line: str, code: int) -> None:
+def test_a_small_context_has_no_tick(
+    cli: Cli, bare: str, tokens: int, line: str, code: int
+) -> None:
     answers = [Answer("ready"), Answer(calls=[Call("report_ready")]), Answer('{"state": "ready"}')]
     with ModelServer(answers) as served:
         served.listing = [{"id": "mine", "meta": {"n_ctx": tokens}}]
-        environ = {"OPENAI_BASE_URL": served.url, "OPENAI_API_KEY": served.key}
+        environ = {"PATH": bare, "OPENAI_BASE_URL": served.url, "OPENAI_API_KEY": served.key}
         ended = cli("doctor", "--model", "mine", "--sandbox", "none", env=environ)
     assert ended.code == code, ended
     assert re.search(line, ended.stdout), ended
@@ -207,11 +209,11 @@ def test_a_run_leaves_no_file_of_githubs_program(cli: Cli, repo: GitRepo, tmp_pa
 
 
 @pytest.mark.full
-def test_what_a_model_lacks_is_no_problem_and_no_answer_is_one(cli: Cli) -> None:
+def test_what_a_model_lacks_is_no_problem_and_no_answer_is_one(cli: Cli, bare: str) -> None:
     refused = refusal(400, "tools are not supported")
     with ModelServer([Answer("ready"), refused, Answer("I am ready")]) as served:
-        environ = {"OPENAI_BASE_URL": served.url, "RLM_CI_MODELS_PROVIDER": "vllm"}
-        environ["VLLM_API_KEY"] = served.key
+        environ = {"PATH": bare, "OPENAI_BASE_URL": served.url, "VLLM_API_KEY": served.key}
+        environ["RLM_CI_MODELS_PROVIDER"] = "vllm"
         args = ("doctor", "--model", "vllm:mine", "--sandbox", "none")
         ended = cli(*args, env=environ)
         assert {asked.body["model"] for asked in served.completions} == {"mine"}
@@ -235,8 +237,9 @@ def test_what_a_model_lacks_is_no_problem_and_no_answer_is_one(cli: Cli) -> None
         ended = cli(*args, env={**environ, "RLM_CI_MODELS_TIMEOUT": "1"})
         assert (ended.code, "not whole after 1 seconds" in ended.stdout) == (4, True), ended
     assert cli("doctor", "mine").code == 2
-    assert cli("doctor", "--model").code == 4
-    unset = cli("doctor", "--model", "groq:llama")
+    unsandboxed = ("doctor", "--sandbox", "none", "--model")
+    assert cli(*unsandboxed, env={"PATH": bare}).code == 4
+    unset = cli(*unsandboxed, "groq:llama", env={"PATH": bare})
     assert (unset.code, "the key of groq is not set: GROQ_API_KEY" in unset.stdout) == (4, True)
 
 
@@ -312,20 +315,21 @@ def test_several_validators_are_no_problem_of_the_machine(cli: Cli, repo: GitRep
 
 
 @pytest.mark.full
-def test_the_agents_on_path_are_named(cli: Cli, tmp_path: Path) -> None:
-    program = tmp_path / "bin" / "codex"
+def test_the_agents_on_path_are_named(cli: Cli, tmp_path: Path, bare: str) -> None:
+    program = tmp_path / "agents" / "codex"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n[ $1 = --version ] && echo codex-cli 1.2.3\n")
     program.chmod(0o755)
     broken = program.with_name("gemini")
     broken.write_text("#!/bin/sh\necho 'Error: no package'; echo Node.js v20; exit 3\n")
     broken.chmod(0o755)
-    path = os.pathsep.join((str(program.parent), os.environ["PATH"]))
-    sections = cli("doctor", "--format", "json", env={"PATH": path}).json()["sections"]
+    args = ("doctor", "--sandbox", "none", "--format", "json")
+    environ = {"PATH": os.pathsep.join((str(program.parent), bare))}
+    sections = cli(*args, env=environ).json()["sections"]
     agents = {name: one["detail"] for name, one in sections["agents"].items()}
     assert agents["codex"] == f"{program}, codex-cli 1.2.3"
     assert agents["gemini"] == "it ends with 3: Error: no package"
     assert "codex" not in agents.get("not on PATH", "")
     assert "validator" not in sections or not sections["validator"]
-    ended = cli("doctor", "--agent", "gemini", "--format", "json", env={"PATH": path})
+    ended = cli(*args, "--agent", "gemini", env=environ)
     assert ended.code == 4, "the one that is chosen must start"
