@@ -98,7 +98,7 @@ def run(
     today: Callable[[], str] = dates.today,
 ) -> Part:
     """One part. Files that cannot be compared are listed, and change no verdict."""
-    from rlm_ci.checks._test_guard.reverts import UnchangedFiles
+    from rlm_ci.checks._test_guard import UnchangedFiles
     from rlm_ci.guard import weaker
 
     paths = changes.all_names()
@@ -151,7 +151,7 @@ def run(
 
 def _without_reverts(result: ComparedTests, changes: ChangeSet, sides: _Sides) -> ComparedTests:
     """Tests that a revert takes back with the code are no weakening; more of it is doubtful."""
-    from rlm_ci.checks._test_guard.reverts import taken_back
+    from rlm_ci.checks._test_guard import taken_back
     from rlm_ci.guard import weaker
     from rlm_ci.guard.collected.not_run import REMOVED
     from rlm_ci.guard.weakened_tests.compare import WEAKENED
@@ -199,7 +199,7 @@ class _Sides:
         self._contents = _contents(changes, self._blobs)
         self.changes: list[TextChange] = []
         self.unread: list[tuple[str, str]] = []
-        from rlm_ci.checks._test_guard.reverts import text_of
+        from rlm_ci.checks._test_guard import text_of
         from rlm_ci.guard.weakening import TextChange
 
         for path in paths:

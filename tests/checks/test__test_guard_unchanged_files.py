@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from rlm_ci.change import change_set
-from rlm_ci.checks._test_guard.reverts import UnchangedFiles, text_of
+from rlm_ci.checks._test_guard import UnchangedFiles, text_of
 from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:

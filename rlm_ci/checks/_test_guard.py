@@ -1,6 +1,7 @@
-"""The files that a change takes back to before a commit that it says it reverts.
+"""What test-guard reads beside a change: files left alone, and what a change takes back.
 
-The files that a change leaves alone, for what seems to be lost and may stand in one of them.
+What seems to be lost may stand in a file that the change leaves alone. A change may also take files
+back to before a commit that it says it reverts.
 """
 
 from __future__ import annotations

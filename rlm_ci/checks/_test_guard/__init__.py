@@ -1,1 +1,0 @@
-"""The parts of test-guard that ask git: reverts, and files that no change touches."""
