@@ -118,6 +118,17 @@ def test_a_test_that_no_runner_collected_is_gone_with_a_note(shop: GitRepo, rest
     assert part.metrics["uncollected"] == TESTS.count("def ") - rest.count("def ")
 
 
+@pytest.mark.parametrize("end", ["1", "", "Output: 1\n\n\t// done"])
+def test_an_example_of_go_that_lost_its_output_is_a_removed_test(repo: GitRepo, end: str) -> None:
+    example = "package a\n\nfunc ExampleAdd() {\n\tprint(1)\n\t// Output: 1\n}\n"
+    repo.write("a_test.go", example).commit()
+    repo.write("a_test.go", example.replace("Output: 1", end)).commit()
+    (found,) = judge(last_commit(repo)).findings
+    assert (found.rule, found.severity) == ("test-guard/test-removed", Severity.MEDIUM)
+    assert found.message == "ExampleAdd is gone"
+    assert found.evidence[0].quote == "func ExampleAdd() {"
+
+
 def test_a_tool_may_move_to_a_script_that_did_not_change(shop: GitRepo) -> None:
     workflow = "on: push\njobs:\n  test:\n    steps:\n      - run: pytest\n"
     shop.write(".github/workflows/ci.yml", workflow).write("ci/test.sh", "pytest -q\n").commit()

@@ -20,6 +20,8 @@ CONDITION, ASSERTION, HELPER = "condition", "assertion", "helper"
 _TEST = re.compile(r"(?:Test|Fuzz)(?![a-z])")
 _EXAMPLE = re.compile(r"Example(?![a-z])")
 _OUTPUT = re.compile(rb"(?i)/[/*]\s*((?:unordered )?output:)")
+#: Comments that are no text: without a word, or for a tool.
+_NO_TEXT = re.compile(rb"//(?:\s*$|[a-z0-9]+:[a-z0-9]|line |extern |export )|/\*\s*\*/")
 #: Methods of a suite of testify that claim nothing.
 _OF_SUITES = ("SetT", "Run", "T")
 _FAILS, _ENDS = {"Error", "Errorf", "Fail"}, {"Fatal", "Fatalf", "FailNow"}
@@ -186,14 +188,32 @@ class GoTests:
         return is_runner
 
     def _example(self, example: GoTest) -> None:
-        for node in below(example.body):
-            match = node.type == "comment" and _OUTPUT.match(node.text or b"")
-            if match:
+        """Note an example that runs: the text of its last comment begins as an output."""
+        for comment in self._last_comment(example.body):
+            if _NO_TEXT.match(comment.text or b""):
+                continue
+            if match := _OUTPUT.match(comment.text or b""):
                 start, end = match.span(1)
-                example.output = node.start_byte + start, node.start_byte + end
+                example.output = comment.start_byte + start, comment.start_byte + end
+            break
         if example.output:
             self.tests.append(example)
             self.functions.append(example)
+
+    def _last_comment(self, body: Node) -> list[Node]:
+        """The lines of the last comment, as Go's parser joins them; one behind code is alone."""
+        lines: list[Node] = []
+        for node in below(body):
+            if node.type != "comment":
+                continue
+            if lines:
+                start = lines[0].start_byte
+                before = self.content[self.content.rfind(b"\n", 0, start) + 1 : start]
+                between = self.content[lines[-1].end_byte : node.start_byte]
+                if between.strip() or between.count(b"\n") > (not before.strip()):
+                    lines = []
+            lines.append(node)
+        return lines
 
     def assertions(self) -> Iterator[tuple[Node, bool]]:
         """The calls in all functions that assert something, and whether a call is a failure."""

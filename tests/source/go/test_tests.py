@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
 import pytest
 
 from rlm_ci.source.go.tests import GoTests
 from rlm_ci.source.grammars import parse, text_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAD = """\
 package till
@@ -44,6 +52,22 @@ func (s *S) TestE() {}
 func (s *Other) TestF() {}
 func (s *S) Helper() {}
 """
+#: Bodies of an example, and whether ``go test`` runs it.
+EXAMPLES = {
+    "f() // Output: 1": True,
+    "f() // note\n// Output: 1": True,
+    "// Output: 1\nf()": True,
+    "f()\n/*  Unordered output:\n1 */": True,
+    "f()\n//\n//go:note\n// Output: 1\n//nolint:all": True,
+    "f()\n\n// note\n\n// Output: 1": True,
+    "f()\n// Output: 1\n// 2": True,
+    "f()\n// Output: 1\n\n// note": False,
+    "f()\n// note\n// Output: 1": False,
+    "f()\n/* note */\n// Output: 1": False,
+    "f() // Output: 1\n// note": False,
+    "f() // see Output: 1": False,
+    "f()": False,
+}
 
 
 def go_tests(text: str) -> GoTests:
@@ -77,3 +101,26 @@ def test_tests_have_the_names_that_a_run_reports() -> None:
 def test_what_runs_a_suite_counts_as_a_test_and_an_example_without_output_does_not() -> None:
     names = [test.name.rpartition("::")[2] for test in go_tests(FUNCTIONS).functions]
     assert names == ["TestA", "FuzzB", "ExampleC", "TestSuite", "TestE", "TestF"]
+
+
+@pytest.mark.parametrize("body", EXAMPLES)
+def test_an_example_runs_if_its_last_comment_begins_as_an_output(body: str) -> None:
+    found = go_tests(f"func ExampleA() {{\n{body}\n}}\n")
+    assert bool(found.tests) is EXAMPLES[body]
+    for example in found.tests:
+        assert example.output is not None
+        start, end = example.output
+        assert found.content[start:end].lower().removeprefix(b"unordered ") == b"output:"
+
+
+@pytest.mark.full
+@pytest.mark.skipif(shutil.which("go") is None, reason="go is not installed")
+def test_go_runs_the_same_examples(tmp_path: Path) -> None:
+    functions = (f"func Example_n{at}() {{\n{body}\n}}\n" for at, body in enumerate(EXAMPLES))
+    (tmp_path / "go.mod").write_text("module till\ngo 1.18\n")
+    text = "package till\n\nfunc f() {}\n\n" + "".join(functions)
+    (tmp_path / "a_test.go").write_text(text)
+    command = ["go", "test", "-v"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    ran = {int(number) for number in re.findall(r"=== RUN +Example_n(\d+)", done.stdout)}
+    assert ran == {at for at, body in enumerate(EXAMPLES) if EXAMPLES[body]}
