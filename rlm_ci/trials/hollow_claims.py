@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 from rlm_ci.canary import readers
 from rlm_ci.canary.forms import REACHED, UnparsableError
@@ -193,13 +194,13 @@ def _is_handled(node: Node) -> bool:
     return False
 
 
-def _inside(nodes: Iterable[Node], test: TouchedTest | FoundTest) -> list[Node]:
-    """The nodes of a test."""
-    return [
-        node
-        for node in nodes
-        if test.line <= node.start_point.row + 1 and node.end_point.row + 1 <= test.end
-    ]
+def _inside(nodes: Sequence[Node], test: TouchedTest | FoundTest) -> list[Node]:
+    """Those of the nodes of a file, in the order of its text, that are in a test."""
+    first, last = (
+        bisect_left(nodes, line, key=lambda node: node.start_point.row)
+        for line in (test.line - 1, test.end)
+    )
+    return [node for node in nodes[first:last] if node.end_point.row < test.end]
 
 
 def _asserting(path: str, nodes: Sequence[Node]) -> set[Node]:

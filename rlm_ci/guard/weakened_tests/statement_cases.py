@@ -98,6 +98,11 @@ class _Source:
         ]  # fmt: skip
 
     @cached_property
+    def mocks(self) -> list[re.Match[str]]:
+        """The modules that stand-ins replace."""
+        return list(_MOCKED.finditer(self.text))
+
+    @cached_property
     def claims(self) -> frozenset[int]:
         """The first bytes of the statements that assert something."""
         if self._tests is None:
@@ -305,7 +310,7 @@ def _replaced(
     for statement in statements:
         for match in _STAND_IN.finditer(statement.text):
             yield statement.line, f"{match[1] or ''}.{match[2] or match[3]}"
-    for match in _MOCKED.finditer(source.text):
+    for match in source.mocks:
         module = re.escape(match[2])
         if _ACTUAL.search(source.text[match.end() : listed_cases.end(source.text, match.start(1))]):
             continue
