@@ -286,11 +286,13 @@ def _node_outcomes(printout: Printout) -> Iterator[TestOutcome]:
 
 # -- vitest: blocks below `` FAIL  file > test`` --------------------------------------------------
 
-_VITEST_TITLE = re.compile(r" FAIL  (?:\|[^|]*\| )?(\S.*)$")
+#: The name of a project before what is of it: between bars, or in colour between spaces.
+_VITEST_PROJECT = r"(?:\|[^|]*\| | \S[^>]{0,80}?  (?=\S))?"
+_VITEST_TITLE = re.compile(rf" FAIL  {_VITEST_PROJECT}(\S.*)$")
 _VITEST_RULE = re.compile(r"⎯")
 _VITEST_SUITE = re.compile(r"^(\S+) \[ .* \]$")
 _VITEST_COUNTS = re.compile(r" *(Test Files|Tests)  ")
-_VITEST_LINE = re.compile(r"( +)([✓×❯↓]) (?:\|[^|]*\| )?(\S.*)$")
+_VITEST_LINE = re.compile(rf"( +)([✓×❯↓]) {_VITEST_PROJECT}(\S.*)$")
 _VITEST_FILE = re.compile(rf"({_PATH}) +\(\d+ tests?\b|({_PATH}) > (.*)$")
 _VITEST_AFTER = re.compile(
     r"(?: \[skipped\]| \d+(?:\.\d+)?m?s| \(retry x\d+\)| +\d+ MB heap used)+$"
