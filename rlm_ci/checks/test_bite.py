@@ -65,6 +65,7 @@ _BESIDE = frozenset(("doc", "docs", "example", "examples", "benchmark", "benchma
 _TOOLS = frozenset(("setup.py", "conf.py", "noxfile.py", "tasks.py", "versioneer.py"))
 #: Files of types alone, which nothing runs.
 _OF_TYPES = (".pyi", ".d.ts", ".d.mts", ".d.cts")
+_NO_TEST = "no test is added or changed"
 _HINTS = {
     "hollow-test": "claim what the code must give, by a value that the code does not make",
     "passes-without-change": "claim what the change adds or mends, so that the test fails without",
@@ -90,10 +91,14 @@ def run(
     code = _changed_code(changes)
     tests = touched({**code.tests, **_with_tests(code.product)})
     if not tests.tests:
-        summary = NOTHING.get(changes.trigger, "no test is added or changed")
+        summary = NOTHING.get(changes.trigger, _NO_TEST)
         if not changes.all_names():
             return Part(ID, summary)
-        return Part(ID, "no test is added or changed" + _unread(len(tests.unread)))
+        shared = changes_shared(code.tests, ()) or _changes_data_of_tests(changes)
+        summary = (
+            f"{_NO_TEST}, but what tests read is, and they were not run" if shared else _NO_TEST
+        )
+        return Part(ID, summary + _unread(len(tests.unread)))
     result = _result(changes, options, code, tests.tests[:_MOST_TESTS])
     left = max(0, len(tests.tests) - _MOST_TESTS)
     is_unseen = left or tests.unread or _changes_data_of_tests(changes) or _are_shared(tests)
@@ -339,10 +344,12 @@ def _finding(condition: str, message: str, test: TouchedTest) -> Finding:
 def _not_judged(result: BiteResult) -> Iterator[Finding]:
     """One finding about the tests that were not judged."""
     if result.failing:
+        from rlm_ci.system.transcript import plain
+
         names = ", ".join(_name(test) for test in result.failing[:3])
         more = len(result.failing) - 3
         what = f"{names} and {count(more, 'more test')}" if more > 0 else names
-        last = result.output.strip().rpartition("\n")[2]
+        last = plain(result.output).strip().rpartition("\n")[2]
         why = f"; the runner ends with: {printable(last)[:200]}" if last else ""
         yield Finding(
             f"{ID}/not-judged", Severity.INFO, f"not judged, as it does not pass here: {what}{why}",

@@ -370,6 +370,15 @@ def test_code_that_does_the_same_anew_needs_no_test_that_fails_without_it(
     assert (first.rule, first.severity) == ("test-bite/passes-without-change", severity)
 
 
+def test_the_last_words_of_a_runner_have_no_colour() -> None:
+    tests = (TouchedTest("test/a.test.ts", "a", 1, 2, ""),)
+    result = BiteResult(failing=tests, output="\x1b[31m1 failed\x1b[39m\n")
+    (finding,) = check._not_judged(result)
+    assert (
+        finding.message == "not judged, as it does not pass here: a; the runner ends with: 1 failed"
+    )
+
+
 @pytest.mark.parametrize(("path", "is_shared"), [
     ("tests/__init__.py", True),  # a class of tests that others inherit
     ("tests/base.py", True),
@@ -395,6 +404,18 @@ def test_a_file_of_types_is_no_code_that_a_test_notices(path: str, *, is_beside:
 def test_without_a_touched_test_nothing_runs(repo: GitRepo) -> None:
     part = judged(shop(repo, {"cart.py": BETTER}))
     assert part.summary == "no test is added or changed"
+
+
+def test_a_case_more_in_a_table_that_a_test_reads_is_not_passed_over(repo: GitRepo) -> None:
+    cases = (
+        "CASES = [(1, 1), {}]\n\n\ndef test_all():\n"
+        "    for one, two in CASES:\n        assert one == two\n"
+    )
+    repo.write("test_cases.py", cases.format("(2, 2)"))
+    part = judged(shop(repo, {"cart.py": BETTER, "test_cases.py": cases.format("(3, 3), (4, 4)")}))
+    assert part.summary == (
+        "no test is added or changed, but what tests read is, and they were not run"
+    )
     assert part.verdict(Severity.INFO) == CLEAN
 
 
