@@ -252,7 +252,9 @@ def _summary(paths: int, rules: int, findings: Sequence[Finding], *, queried: bo
     words = f"{count(paths, 'path')} {what}, by {count(rules, 'rule')}"
     if not rules:
         return f"{_NO_RULE}: {count(paths, 'path')} not judged"
-    return f"{count(len(findings), 'rule')} broken by {count(paths, 'path')}" if findings else words
+    return (
+        f"{count(len(findings), 'rule')} broken, {count(paths, 'path')} read" if findings else words
+    )
 
 
 def _listed(paths: Sequence[str]) -> str:

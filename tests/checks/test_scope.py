@@ -74,6 +74,7 @@ def test_an_agent_may_not_touch_what_is_a_persons(shop: GitRepo) -> None:
     assert (found.rule, found.severity) == ("scope/person", Severity.HIGH)
     assert [one.path for one in found.evidence] == [WORKFLOW]
     assert part.verdict(Severity.HIGH) == FINDINGS
+    assert part.summary.startswith("1 rule broken, 2 paths read")  # one of which breaks it
     people = judge(worktree(shop), [CI], {})
     assert people.verdict(Severity.HIGH) == CLEAN
     assert people.summary.endswith("no agent wrote it")
