@@ -163,6 +163,11 @@ TEXTS = "\n".join(f"    Line {number} of a text." for number in range(20))
         (CART, CART.replace("cart):\n", f'cart):\n    """Of a cart.\n\n{TEXTS}\n    """\n', 1), 0),
         ('"""Carts."""\n\n', f'"""Carts.\n\n{TEXTS}\n"""\n\n', 0),
         ("RATE = 1\n", f'RATE = 1\n"""The rate.\n\n{TEXTS}\n"""\n', 0),
+        # Code that a docstring quotes, and that stands beside one, is code.
+        ("RATE = 1\n", "class A:\n    '''E.g.\n\n    rate = 2\n    '''\n\n    rate = 2\n", 3),
+        ("def f(): ...\n", "def f(): 'None.'; g()\n", 2),
+        ("def f():\n    1\n", "def f():\n    'None.'; g()\n", 2),
+        ("def f():\n    1\n", "def f():\n    'None.'  # so\n", 1),
         ('NOTE = """\n"""\n', f'NOTE = """\n{TEXTS}\n"""\n', 20),  # a value, and no docstring
     ],
 )

@@ -7,6 +7,7 @@ grows with its length. What is no claim of a known form is left to a reader.
 from __future__ import annotations
 
 import re
+from itertools import chain, islice
 
 from rlm_ci.checks._shown_markdown import shown_lines
 from rlm_ci.values import Value
@@ -95,7 +96,7 @@ _BEHAVIOUR_PREFIXES = frozenset(("feat", "feature", "fix", "bugfix", "hotfix", "
 #: the first words about it.
 _PLATFORMS = r"c?python ?[23][\w.]*|py[23]\w*|pypy\w*|windows|win32|mac ?os|osx|freebsd"
 _BESIDE_WORDS = (
-    r"tests?|testing|ci|docs?|documentation|typos?|typings?|pre-commit|mypy|pyright|ruff|flake8|"
+    r"tests?|testing|ci|docs?|documentation|typos?|typings?(?!\.\w)|pre-commit|mypy|pyright|ruff|flake8|"
     r"clippy|\w*lint\w*|(?:static|spell|shell|type)-?check\w*|workflow\w*|changelog|readme|"
     rf"coverage|{_PLATFORMS}|copyright|licen[cs]e|docstring\w*|mypyc|sdists?|packaging|"
     r"(?:arm\w*|binary|built|linux|(?:many|musl)linux\w*|universal) wheels?"
@@ -164,15 +165,13 @@ class Claim(Value):
 def claims(title: str, body: str) -> list[Claim]:
     """The claims of a description, each once, in the order of the text.
 
-    The body of several commits in one may say of a name that it came and went: that claims nothing.
+    The body of several commits in one may say of a name that it came and went: that claims nothing,
+    but the title speaks for all of them.
     """
-    lines = enumerate(_lines(title, body))
-    found = (claim for at, line in lines for claim in _of_line(line, is_title=not at))
-    results: dict[Claim, None] = {}
-    for claim in found:
-        results[claim] = None
-        if len(results) >= _MOST:
-            break
+    first, *lines = _lines(title, body)
+    of_title = _of_line(first, is_title=True)
+    found = (claim for line in lines for claim in _of_line(line, is_title=False))
+    results = dict.fromkeys(islice(chain(of_title, found), _MOST))
     added, removed = (
         {name for claim in results if claim.kind == kind for name in claim.names}
         for kind in (ADDS, REMOVES)
@@ -181,7 +180,7 @@ def claims(title: str, body: str) -> list[Claim]:
     return [
         claim
         for claim in results
-        if claim.kind not in (ADDS, REMOVES) or passing.isdisjoint(claim.names)
+        if claim in of_title or claim.kind not in (ADDS, REMOVES) or passing.isdisjoint(claim.names)
     ]
 
 

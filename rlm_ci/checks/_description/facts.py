@@ -21,6 +21,8 @@ _MAX_FILE, _MAX_PATCH = 1 << 20, 24 << 20
 #: Bytes of the files of a change that names are looked for in.
 _MAX_TEXT = 48 << 20
 _COMMENT = re.compile(r"\s*(?:#(?![!\[])|//|/\*|\*|--|;|<!--|\"\"\"|'''|%)|\s*$")
+#: What is behind a docstring, and no comment.
+_CODE = re.compile(rb"\s*[^\s#]")
 #: What formatters change: blanks, quotes, brackets around a whole, commas at the end of a list.
 _LAYOUT = re.compile(r"[\s'\"`(),;]+")
 #: Folders whose manifests build the documentation.
@@ -106,8 +108,8 @@ class ChangeFacts:
     # ── lines ──
 
     @cached_property
-    def _patch(self) -> list[tuple[str, str, str]]:
-        """Each changed line with the path of its file, and ``+`` or ``-``."""
+    def _patch(self) -> list[tuple[str, str, int, str]]:
+        """Each changed line: path, ``+`` or ``-``, number on that side (1-based), and text."""
         start = self.change.repository.start_diff
         options = ("--patch", "--unified=0", "--no-renames")
         with start(self._old, self._new, *options, limit=_MAX_PATCH) as pending:
@@ -117,17 +119,17 @@ class ChangeFacts:
     @cached_property
     def _lines(self) -> dict[str, list[str]]:
         results: dict[str, list[str]] = {"+": [], "-": []}
-        for _, sign, line in self._patch:
+        for _, sign, _, line in self._patch:
             results[sign].append(line)
         return results
 
     @cached_property
     def code_lines(self) -> int:
         """How many changed lines are code of the product: no comment, text, test or new layout."""
-        results: dict[str, list[tuple[str, str]]] = {}
-        for path, sign, line in self._patch:
+        results: dict[str, list[tuple[str, int, str]]] = {}
+        for path, sign, number, line in self._patch:
             if is_code(path) and not is_trial(path) and not _COMMENT.match(line):
-                results.setdefault(path, []).append((sign, line))
+                results.setdefault(path, []).append((sign, number, line))
         return sum(
             len(self._without_docstrings(path, lines))
             for path, lines in results.items()
@@ -140,21 +142,23 @@ class ChangeFacts:
         from rlm_ci.overview.workflows import is_workflow
         from rlm_ci.source.packages.declared import ecosystem_of
 
-        changed = dict.fromkeys(path for path, _, line in self._patch if not _COMMENT.match(line))
+        changed = dict.fromkeys(
+            path for path, _, _, line in self._patch if not _COMMENT.match(line)
+        )
         return [
             path for path in changed
             if not _OF_TEXTS.match(path) and (is_workflow(path) or ecosystem_of(path))
         ]  # fmt: skip
 
     def _without_docstrings(
-        self, path: str, lines: Sequence[tuple[str, str]]
-    ) -> Sequence[tuple[str, str]]:
-        """The changed lines, each with its sign, without those of docstrings of Python."""
+        self, path: str, lines: Sequence[tuple[str, int, str]]
+    ) -> Sequence[tuple[str, int, str]]:
+        """The changed lines, by sign and number, without those of docstrings of Python."""
         if not path.endswith(".py"):
             return lines
         sides = {sign: self.change.read(path, _MAX_FILE, old=sign == "-") for sign in "-+"}
         texts = {sign: _docstring_lines(side) for sign, side in sides.items() if side is not None}
-        return [(sign, line) for sign, line in lines if line not in texts.get(sign, ())]
+        return [line for line in lines if line[1] not in texts.get(line[0], ())]
 
     def _is_same_python(self, path: str) -> bool:
         """Whether both sides of a file do the same, but for comments and docstrings."""
@@ -213,25 +217,26 @@ def _has(text: str, name: str) -> bool:
     return name.lower() in text or all(part in text for part in _parts(name))
 
 
-def _changed(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """Path, sign and text of each changed line of a patch without context."""
-    path, left = "", {"+": 0, "-": 0}
+def _changed(lines: Iterable[str]) -> Iterator[tuple[str, str, int, str]]:
+    """Path, sign, number and text of each changed line of a patch without context."""
+    path, left, last = "", {"+": 0, "-": 0}, {"+": 0, "-": 0}
     for line in lines:
         sign = line[:1]
         if left["+"] + left["-"] and sign in left:
+            yield path, sign, last[sign] - left[sign], line[1:]
             left[sign] -= 1
-            yield path, sign, line[1:]
         elif line.startswith("@@ "):
-            ranges = re.match(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@", line)
+            ranges = re.match(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", line)
             if ranges:
-                left = {"-": int(ranges[1] or 1), "+": int(ranges[2] or 1)}
+                left = {"-": int(ranges[2] or 1), "+": int(ranges[4] or 1)}
+                last = {"-": int(ranges[1]) + left["-"], "+": int(ranges[3]) + left["+"]}
         elif line.startswith(("--- a/", "+++ b/")):
             path = line[6:].rstrip("\t")
 
 
-def _is_laid_out(lines: Sequence[tuple[str, str]]) -> bool:
+def _is_laid_out(lines: Sequence[tuple[str, int, str]]) -> bool:
     """Whether lines say the same as before, in another layout."""
-    sides = ("".join(line for sign, line in lines if sign == side) for side in "+-")
+    sides = ("".join(line for sign, _, line in lines if sign == side) for side in "+-")
     return len({_LAYOUT.sub("", side) for side in sides}) == 1
 
 
@@ -255,8 +260,8 @@ def _without_texts(content: bytes) -> list[str] | None:
     return shapes
 
 
-def _docstring_lines(content: bytes) -> frozenset[str]:
-    """The lines of a Python file that docstrings have to themselves; none of no valid Python."""
+def _docstring_lines(content: bytes) -> frozenset[int]:
+    """The lines (1-based) that docstrings of Python have to themselves; none of no valid Python."""
     import ast
 
     from rlm_ci.source.python import syntax
@@ -264,13 +269,17 @@ def _docstring_lines(content: bytes) -> frozenset[str]:
     read = syntax.read(content)
     if read is None:
         return frozenset()
-    lines = content.decode("utf-8", "replace").split("\n")
-    spans = [
-        (node.lineno, node.end_lineno)
-        for node in ast.walk(read.module)
-        if isinstance(node, ast.Expr) and _is_text(node)
-    ]
-    return frozenset(line for start, end in spans for line in lines[start - 1 : end])
+    lines = read.source.split(b"\n")
+    results = set[int]()
+    for node in ast.walk(read.module):
+        if isinstance(node, ast.Expr) and _is_text(node):
+            first, last = node.lineno, node.end_lineno or node.lineno
+            results.update(range(first, last + 1))
+            if lines[first - 1][: node.col_offset].strip():
+                results.discard(first)
+            if _CODE.match(lines[last - 1], node.end_col_offset or 0):
+                results.discard(last)
+    return frozenset(results)
 
 
 def _is_text(node: object) -> bool:

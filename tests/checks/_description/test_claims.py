@@ -42,6 +42,13 @@ def test_a_name_that_came_and_went_is_no_claim(body: str, names: list[str]) -> N
     assert found == names
 
 
+def test_the_title_speaks_for_all_commits() -> None:
+    found = claims.claims("Add `sum_of`", "* remove `sum_of` from the list\n* drop `total_of`")
+    assert [(one.kind, one.names) for one in found] == [
+        (claims.ADDS, ("sum_of",)), (claims.REMOVES, ("total_of",)),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "title",
     [
@@ -120,6 +127,7 @@ def test_issues_that_a_description_closes(title: str, body: str, issues: list[st
     "fix: null release date crashes", "fix: example.com is refused", "Fix release dates of carts",
     "Add packages to the cart", "Support wheels of carts", "feat: hooks for carts",
     "fix: types of rows that were lost", "Fix warnings shown twice",
+    "Fix fields of typing.Optional",
 ])  # fmt: skip
 def test_a_title_of_behaviour(title: str) -> None:
     assert claims_behaviour(title)
