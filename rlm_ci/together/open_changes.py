@@ -15,6 +15,7 @@ from rlm_ci.source.imports.file_lookup import folder_of
 from rlm_ci.source.languages import language
 from rlm_ci.source.outline import outline
 from rlm_ci.source.uses.references import BY_FOLDER
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -126,6 +127,10 @@ class OpenChange:
         files = [
             file for file in self.sides.files if file.status != "D" and _is_one_scope(file.path)
         ]
+        if files[MOST_FILES:]:
+            self.sides.limit(
+                f"new names of {count(len(files) - MOST_FILES, 'file')} of {self.name}"
+            )
         self.sides.load((file.old_path or file.path for file in files[:MOST_FILES]), old=True)
         self.sides.load((file.path for file in files[:MOST_FILES]), old=False)
         for file in files[:MOST_FILES]:

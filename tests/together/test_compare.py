@@ -150,6 +150,13 @@ def test_what_cannot_be_read_is_named(shop: Branches) -> None:
     assert "shop/big.py has 1 MB" in part.summary
 
 
+@pytest.mark.full
+def test_files_whose_new_names_are_not_compared_are_counted(shop: Branches) -> None:
+    shop.branch("one", {f"tests/test_{number}.py": "RATE = 1\n" for number in range(403)})
+    shop.branch("two", {"README.md": "Shop.\n"})
+    assert "not read: new names of 3 files of one" in shop.part("one", "two").summary
+
+
 def test_nothing_is_left_in_the_clone(shop: Branches) -> None:
     shop.branch("one", {"shop/till.py": f"RATE = 3\n\n\n{TOTAL}"})
     shop.branch("two", {"shop/till.py": f"RATE = 4\n\n\n{TOTAL}"})
