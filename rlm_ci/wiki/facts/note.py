@@ -58,6 +58,8 @@ CONFIG_KEYS = "configuration keys"
 REGISTRY = "registry"
 #: The kind of a note about where tests are taken from: see ``surface.tested_paths``.
 TESTS = "tests"
+#: The kind of a note about tests of Rust that stand in the file that they test.
+INNER_TESTS = "inner tests"
 #: Kinds of which no page has a list of its own that counts as something to say.
 UNCOUNTED = frozenset((THROWS, MESSAGE, EXIT, CAUGHT, CODE_OF, OPTION, SETTINGS, CONFIG_FILE,
                        CONFIG_KEYS, REGISTRY, TESTS))  # fmt: skip
@@ -219,7 +221,12 @@ _SPEAKER = re.compile(
 )
 _OF_TYPES = re.compile(r"\s*(?:import|export)\s+type\b")
 #: What a test brings along in Rust, in the file that it tests.
-_ASIDE = re.compile(r"([ \t]*)#\[cfg\((?:test|all\(test\b.*)\)\]")
+_ASIDE = re.compile(
+    r"([ \t]*)(?:#\[(?:cfg\((?:test|all\(test\b.*)\)|(?:\w+::)*test)\]"
+    r"|(?P<module>mod tests? \{$))"
+)
+#: What marks a function as a test.
+_TEST = re.compile(r"\s*#\[(?:\w+::)*(?:test|rstest|test_case)\b")
 #: A line that begins so is a comment; `*` is one within a block.
 _COMMENT = re.compile(r"\s*(?://|#(?!\[|include|define|if|else|end|pragma)|/\*|\*)")
 _MARK = re.compile(r"(?://|#|/\*|^\s*\*).*?\b(TODO|FIXME|XXX|HACK)\b.*")
@@ -239,7 +246,7 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
     patterns = (*patterns, *_wrappers(language, text))
     compiled = [(re.compile(pattern), kind) for pattern, kind in patterns]
     is_silent = language not in _SCRIPTS
-    notes = []
+    notes = _inner_tests(code)
     for number, row in enumerate(text.split("\n"), 1):
         if number in code.tests:
             continue
@@ -303,9 +310,16 @@ class ProgramText(CodePlaces):
         return (pair for pair in self.matches(pattern) if pair[1] not in self.tests)
 
 
+def _inner_tests(code: ProgramText) -> list[CodeNote]:
+    """The first test that a file has for itself, if it has one."""
+    rows = code.text.split("\n")
+    lines = (number for number in sorted(code.tests) if _TEST.match(rows[number - 1]))
+    return [CodeNote(INNER_TESTS, line, line, "", "") for line in islice(lines, 1)]
+
+
 def _lines_of_tests(text: str) -> frozenset[int]:
     """The lines that are compiled for tests only, up to the bracket of the same indentation."""
-    rows = [row.rstrip() for row in text.split("\n")] if "#[cfg(" in text else []
+    rows = [row.rstrip() for row in text.split("\n")] if "test" in text else []
     ends: dict[str, list[int]] = {}
     for number, row in enumerate(rows, 1):
         if row.endswith("}") and not row[:-1].strip():
@@ -316,10 +330,10 @@ def _lines_of_tests(text: str) -> frozenset[int]:
         match = _ASIDE.match(row) if number > last else None
         if match is None:
             continue
-        last = number + 1
+        last = number if match["module"] else number + 1
         closing = ends.get(match[1], [])
         at = bisect_right(closing, last)
-        if at < len(closing) and not rows[number : number + 1][0].endswith((";", "}")):
+        if at < len(closing) and (match["module"] or not rows[number].endswith((";", "}"))):
             last = closing[at]
         lines.update(range(number, last + 1))
     return frozenset(lines)

@@ -304,7 +304,7 @@ def _row(addition: _Addition, world: PageSources, tests: TestFiles) -> dict[str,
         "where": f"made from {where}" if addition.is_family else where,
         "have": "a row as the others",
         "example": "the shortest row",
-        "tests": "none found",
+        "tests": tests.cell(facts, _TESTS),
     }
     if not members:
         return row
@@ -314,16 +314,14 @@ def _row(addition: _Addition, world: PageSources, tests: TestFiles) -> dict[str,
         complete or members,
         key=lambda member: (_size(member, is_apart=is_apart), member.file_facts.path),
     )
-    beside = [test for test in tests.of(example.file_facts) if test.outline.lines]
-    links = [world.register.file(test.path, cell=True) for test in beside[:_TESTS]]
     first, last = (1, example.file_facts.outline.lines)
     if example.symbol is not None and not is_apart:
         first, last = example.symbol.line_start, example.symbol.line_end
-    row |= {
+    return row | {
         "have": _left(addition) or _alike(members, note.text.partition(": ")[2], facts, world),
         "example": world.register.link(example.file_facts.path, first, last, cell=True),
+        "tests": tests.cell(example.file_facts, _TESTS),
     }
-    return row | ({"tests": listed(links, len(links), len(beside))} if links else {})
 
 
 def _alike(members: Sequence[_Member], of_type: str, facts: FileFacts, world: PageSources) -> str:

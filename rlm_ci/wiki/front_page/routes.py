@@ -11,7 +11,7 @@ from rlm_ci.text.neutralise import code, prose
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.call_flows import definition_around
 from rlm_ci.wiki.facts.commands import TEXTS
-from rlm_ci.wiki.facts.note import EXIT, OPTION
+from rlm_ci.wiki.facts.note import EXIT, INNER_TESTS, OPTION
 from rlm_ci.wiki.facts.readme import listed, sentence
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, shown_name
 from rlm_ci.wiki.pages.module_page import is_door
@@ -147,9 +147,11 @@ def _of_notes(world: PageSources, kind: str, words: str) -> Iterator[_Task]:
     for facts in world.program:
         if facts.outline.language == "Shell" and kind == EXIT:
             continue  # it helps to build or install, as a rule
-        names = {_note_name(note) for note in facts.notes if note.kind == kind} - {""}
-        if len(names) >= _SEVERAL and (best is None or len(names) > best[0]):
-            best = len(names), facts
+        names = list(filter(None, (_note_name(note) for note in facts.notes if note.kind == kind)))
+        # Each command has options of its own, also where they are named alike.
+        number = len(names) if kind == OPTION else len(set(names))
+        if number >= _SEVERAL and (best is None or number > best[0]):
+            best = number, facts
     if best is not None:
         number, facts = best
         note = next(note for note in facts.notes if note.kind == kind and _note_name(note))
@@ -202,15 +204,12 @@ def _weight(facts: FileFacts, world: PageSources) -> int:
 
 
 def _task_row(task: _Task, world: PageSources, tests: TestFiles) -> dict[str, str]:
-    facts = tests.of(task.file_facts)
-    shown = [file_facts for file_facts in facts if file_facts.outline.lines][:_NEAREST]
-    links = [world.register.file(file_facts.path, cell=True) for file_facts in shown]
     return {
         "task": task.words,
         "file": world.register.link(
             task.file_facts.path, task.line_start, task.line_end, cell=True
         ),
-        "tests": listed(links, len(links), len(facts)) if links else "none found",
+        "tests": tests.cell(task.file_facts, _NEAREST),
     }
 
 
@@ -220,6 +219,7 @@ class TestFiles:
     __test__ = False  # no class of tests
 
     def __init__(self, world: PageSources) -> None:
+        self._register = world.register
         every = (facts for inner in world.layout.tests.values() for facts in inner)
         self._files = [facts for facts in every if not _helps(facts.path)]
         self._targets = {
@@ -229,6 +229,16 @@ class TestFiles:
         self._subjects = {file.path: subject_of(file.path) or "" for file in self._files}
         stems = Counter(map(_subject, world.layout.owner))
         self._unique = {stem for stem, number in stems.items() if number == 1}
+
+    def cell(self, file: FileFacts, number: int) -> str:
+        """So many links to the tests of a file, first to those within it, and how many more."""
+        inside = [note for note in file.notes if note.kind == INNER_TESTS]
+        places = [(file.path, note.line_start, note.line_end) for note in inside]
+        beside = [facts.path for facts in self.of(file) if facts.outline.lines]
+        links = [self._register.link(*place, cell=True) for place in places[:number]]
+        links += [self._register.file(path, cell=True) for path in beside[: number - len(links)]]
+        total = len(places) + len(beside)
+        return listed(links, len(links), total) if links else "none by name or import"
 
     def of(self, file: FileFacts) -> list[FileFacts]:
         """The tests of a file: first those that are named after it."""

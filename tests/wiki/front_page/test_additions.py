@@ -200,61 +200,61 @@ CALLS = {
 CASES = {
     "map of Go": (MAP, (
         "`ovens`: `Clay`, `Gas`, `Steel` | `oven/ovens.go#L7-L11` | the type `Oven` with `Bake` | "
-        "`oven/clay.go#L1-L7` | none found"
+        "`oven/clay.go#L1-L7` | none by name or import"
     )),
     "handlers": (HANDLERS, (
         "`loaders`: `yaml`, `json`, `script` | `lib/load.js#L7-L11` | the parameters `(name)` | "
-        "`lib/load.js#L4` | none found"
+        "`lib/load.js#L4` | none by name or import"
     )),
     "modules of a script": (SCRIPTS, (
         "the default export: `clay`, `gas`, `steel` | `src/all.ts#L5` | `bake` | "
-        "`src/clay.ts#L1` | none found"
+        "`src/clay.ts#L1` | none by name or import"
     )),
     "decorators": (DECORATED, (
         "`@app.command`: `app.buy`, `app.sell`, `more.count` | `shop/app.py#L5` | "
-        "the parameters `(n)` | `shop/app.py#L5-L6` | none found"
+        "the parameters `(n)` | `shop/app.py#L5-L6` | none by name or import"
     )),
     "entry points": (POINTS, (
         "`shop.ovens`: `shop.clay:Clay`, `shop.gas:Gas`, `shop.steel:Steel` | "
-        "`pyproject.toml#L4-L7` | `bake` | `shop/clay.py#L1-L2` | none found"
+        "`pyproject.toml#L4-L7` | `bake` | `shop/clay.py#L1-L2` | none by name or import"
     )),
     "arms": (ARMS, (
         "what is chosen in `oven`: `Oven::Clay`, `Oven::Gas`, `Oven::Steel` | "
         "`src/main.rs#L8-L10` | "
-        "a variant of `Oven` | `src/main.rs#L1-L5` | none found"
+        "a variant of `Oven` | `src/main.rs#L1-L5` | none by name or import"
     )),
     "table of a macro": (TABLE, (
         "`ovens!`: `clay`, `gas`, `steel` | `src/main.rs#L5-L11` | a row as the others | "
-        "the shortest row | none found"
+        "the shortest row | none by name or import"
     )),
     "calls of Python": (ADDED, (
         "`app.add_command(…)`: `_buy`, `_sell`, `main` | `shop/app.py#L6-L8` | "
-        "the parameters `(n)` | `shop/buy.py#L1` | none found"
+        "the parameters `(n)` | `shop/buy.py#L1` | none by name or import"
     )),
     "objects": (OBJECTS, (
         "what is made in `ovens`: `Clay`, `Gas`, `Steel` | `src/all.ts#L6-L10` | `bake` | "
         "`src/clay.ts#L1-L3` | "
-        "none found"
+        "none by name or import"
     )),
     "subcommands": (SUBCOMMANDS, (
         "`Task, the subcommands`: `Task::Buy`, `Task::Sell`, `Task::Count` | "
-        "`src/main.rs#L1-L9` | a variant of `Task` | `src/main.rs#L1-L9` | none found"
+        "`src/main.rs#L1-L9` | a variant of `Task` | `src/main.rs#L1-L9` | none by name or import"
     )),
     "calls": (CALLS, (
         "`register(…)`: `Clay`, `Gas`, `Steel` | `src/main/java/a/Shop.java#L5-L7` | `bake` | "
-        "`src/main/java/a/Clay.java#L1-L5` | none found"
+        "`src/main/java/a/Clay.java#L1-L5` | none by name or import"
     )),
     "modules": (PYTHON, (
         "Adding a new oven; `ovens`: `clay`, `gas`, `steel` | `shop/all.py#L3` | `bake`, `cool` | "
         "`shop/kinds/clay.py#L1-L8` | `tests/test_clay.py`"
     )),
     "classes": (CLASSES, ("`EVERY`: `A`, `B`, `C` | `shop/all.py#L3-L7` | `run` | "
-                "`shop/a.py#L9-L11` | none found")),
+                "`shop/a.py#L9-L11` | none by name or import")),
     "switch": (GO, ("what is chosen in `New`: `NewClay`, `NewGas`, `NewSteel` | "
         "`oven/oven.go#L9-L14` | `Bake` | "
-               "`oven/clay.go#L1-L7` | none found")),
+               "`oven/clay.go#L1-L7` | none by name or import")),
     "macros": (RUST, ("`register_oven!`: `a::Clay`, `b::Gas`, `c::Steel` | `src/main.rs#L5-L7` | "
-               "`bake` | `src/a.rs#L1-L4` | none found")),
+               "`bake` | `src/a.rs#L1-L4` | none by name or import")),
 }  # fmt: skip
 
 
@@ -359,24 +359,24 @@ TRAIT = {
             {"shop/__init__.py": "", "shop/base.py": BASE, "shop/more.py": BELOW},
             [
                 ("`Warm`: `Steel`, `Clay`, `Late` | made from `shop/base.py#L21` | `bake` | "
-                "`shop/base.py#L34-L36` | none found")
+                "`shop/base.py#L34-L36` | none by name or import")
             ],
         ),
         (RUBY, [
             ("`Shop::Base`: `Clay`, `Gas`, `Tin` | made from `lib/shop/base.rb#L2` | `bake` | "
-            "`lib/shop/clay.rb#L1-L7` | none found")
+            "`lib/shop/clay.rb#L1-L7` | none by name or import")
         ]),
         (TYPED, [
             ("`Oven`: `Clay`, `Gas`, `Tin` | made from `src/oven.ts#L1` | `bake`, `cool` | "
-            "`src/clay.ts#L1-L6` | none found")
+            "`src/clay.ts#L1-L6` | none by name or import")
         ]),
         (JAVA, [
             ("`Oven`: `Clay`, `Gas`, `Tin` | made from `src/shop/Oven.java#L3` | `bake` | "
-            "`src/shop/Clay.java#L1-L5` | none found")
+            "`src/shop/Clay.java#L1-L5` | none by name or import")
         ]),
         (TRAIT, [
             ("`Oven`: `Clay`, `Gas`, `Tin` | made from `src/oven.rs#L1` | `bake` | "
-            "`src/all.rs#L2` | none found")
+            "`src/all.rs#L2` | none by name or import")
         ]),
     ],
     ids=["Python", "Ruby", "TypeScript", "Java", "Rust"],
@@ -443,12 +443,12 @@ PLAIN = {
     ("files", "expected"),
     [
         (IN_CLASS, [("`Shop.every`: `a.A`, `a.B`, `a.C` | `shop/all.py#L5-L9` | `run` | "
-                    "`shop/a.py#L6-L7` | none found")]),
+                    "`shop/a.py#L6-L7` | none by name or import")]),
         (CHOSEN, [("what is chosen in `Pick`: `plainOut`, `longOut` | `out/out.go#L5-L8` | `Say` | "
-                  "`out/out.go#L15` | none found")]),
+                  "`out/out.go#L15` | none by name or import")]),
         (SAME_TYPE, [("the default export: `a`, `b`, `c` | `src/index.ts#L4-L8` | the type "
             "`Rule` | "
-                     "`src/a.ts#L1-L4` | none found")]),
+                     "`src/a.ts#L1-L4` | none by name or import")]),
         (PLAIN, []),
     ],
     ids=["in a class", "two cases", "one type", "values"],

@@ -88,8 +88,9 @@ def sell(rate, open):
 
 
 @click.command()
-def buy():
-    return 1
+@click.option("--rate")
+def buy(rate):
+    return rate
 """
 
 
@@ -99,8 +100,8 @@ def test_commands_and_options_are_tasks(repo: GitRepo, tmp_path: Path) -> None:
     tests = "[`tests/test_cli.py`]"
     assert rows(first_page(repo, tmp_path, files), "To change something") == [
         f"the command `sell` | [`shop/cli.py#L7`] | {tests}",
-        f"the command `buy` | [`shop/cli.py#L12`] | {tests}",
-        f"an option of the command line (2 are made there) | [`shop/cli.py#L5`] | {tests}",
+        f"the command `buy` | [`shop/cli.py#L13`] | {tests}",
+        f"an option of the command line (3 are made there) | [`shop/cli.py#L5`] | {tests}",
     ]
 
 
@@ -116,11 +117,34 @@ def test_the_tests_of_a_go_file_may_be_elsewhere(repo: GitRepo, tmp_path: Path) 
     ]
 
 
+@pytest.mark.parametrize(
+    ("end", "tests"),
+    [
+        ("#[cfg(test)]\nmod tests {\n    #[test]\n    fn runs() {}\n}\n", "[`src/lib.rs#L6`]"),
+        ("mod test {\n    use super::*;\n    #[tokio::test]\n    fn runs() {}\n}\n",
+         "[`src/lib.rs#L6`]"),
+        ("#[test]\nfn runs() {}\n", "[`src/lib.rs#L4`]"),
+        ("#[cfg(test)]\nuse shop_testing as _;\n", "none by name or import"),
+    ],
+    ids=["a module", "without a mark", "a function", "an import"],
+)  # fmt: skip
+def test_the_tests_of_a_rust_file_may_be_within_it(
+    repo: GitRepo, tmp_path: Path, end: str, tests: str
+) -> None:
+    files = {
+        "Cargo.toml": '[package]\nname = "shop"\n',
+        "src/lib.rs": f"//! Sells.\npub fn sell() {{}}\n\n{end}",
+    }
+    assert rows(first_page(repo, tmp_path, files), "To change something") == [
+        f"Sells. | [`src/lib.rs#L1`] | {tests}"
+    ]
+
+
 def test_a_program_without_any_of_it_has_no_such_parts(repo: GitRepo, tmp_path: Path) -> None:
     page = first_page(
         repo, tmp_path, {"a/x.py": '"""Adds."""\n\n\ndef add(a, b):\n    return a + b\n'}
     )
-    assert "none found" in page
+    assert "none by name or import" in page
     for heading in ("Run and test", "What configures it", "What `"):
         assert f"\n## {heading}" not in page
 
