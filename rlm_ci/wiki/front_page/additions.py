@@ -68,6 +68,9 @@ class _Member(Value):
     def is_class(self) -> bool:
         return self.symbol is not None and self.symbol.kind in CLASSES
 
+    def is_enum(self) -> bool:
+        return self.symbol is not None and self.symbol.kind == "enum"
+
     def names(self) -> set[str]:
         """What a user of the member may ask of it."""
         every = self.file_facts.outline.symbols
@@ -231,8 +234,12 @@ def _members(
     is_package = facts.outline.language in BY_FOLDER
     members = []
     for parts in names:
-        same = _made_type(parts[-1], facts, world, definitions) or definitions.get(parts[-1], [])
         stem = parts[-2] if len(parts) > 1 else ""
+        outer = [member for member in definitions.get(stem, ()) if member.file_facts.path in paths]
+        if len(outer) == 1 and outer[0].is_enum():  # its variant; others may have that name, too
+            members.append(outer[0])
+            continue
+        same = _made_type(parts[-1], facts, world, definitions) or definitions.get(parts[-1], [])
         same = [member for member in same if _stem(member.file_facts.path) == stem] or same
         if not stem:
             same = [
@@ -243,11 +250,8 @@ def _members(
             ]
         classes = [member for member in same if member.is_class()]
         same = classes if len(same) > 1 and classes else same
-        if not same and len(parts) > 1:  # a variant of an enumeration
-            outer = definitions.get(parts[-2], [])
-            same = [
-                member for member in outer if member.file_facts.path in paths and member.is_class()
-            ]
+        if not same:
+            same = [member for member in outer if member.is_class()]
         if len(same) == 1:
             members.append(same[0])
     if len(members) == len(names):

@@ -154,6 +154,13 @@ ARMS = {
     '        "clay" => Ok(Oven::Clay),\n        "gas" | "fire" => Ok(Oven::Gas),\n'
     '        "steel" => Ok(Oven::Steel),\n        _ => Err(()),\n    }\n}\nfn main() {}\n',
 }
+NAMESAKES = ARMS | {
+    "src/main.rs": "mod kinds;\n" + ARMS["src/main.rs"],
+    "src/kinds.rs": "".join(
+        f"pub struct {name};\nimpl {name} {{\n    pub fn bake(&self) {{}}\n}}\n"
+        for name in ("Clay", "Gas", "Steel")
+    ),
+}
 TABLE = {
     "Cargo.toml": '[package]\nname = "shop"\n',
     "src/main.rs": "macro_rules! ovens {\n    ($($a:tt)*) => {};\n}\n\novens!(\n"
@@ -222,6 +229,11 @@ CASES = {
         "what is chosen in `oven`: `Oven::Clay`, `Oven::Gas`, `Oven::Steel` | "
         "`src/main.rs#L8-L10` | "
         "a variant of `Oven` | `src/main.rs#L1-L5` | none by name or import"
+    )),
+    "arms of variants that types are named like": (NAMESAKES, (
+        "what is chosen in `oven`: `Oven::Clay`, `Oven::Gas`, `Oven::Steel` | "
+        "`src/main.rs#L9-L11` | "
+        "a variant of `Oven` | `src/main.rs#L2-L6` | none by name or import"
     )),
     "table of a macro": (TABLE, (
         "`ovens!`: `clay`, `gas`, `steel` | `src/main.rs#L5-L11` | a row as the others | "
