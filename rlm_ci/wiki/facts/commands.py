@@ -88,6 +88,9 @@ _VALUED = frozenset((
     "--directory", "-m", "--env-file", "--source",
 ))  # fmt: skip
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=\S*")
+#: A script of the project, whose name says what it is for as that of a task does.
+_SCRIPT = re.compile(r"(?:run[-_])?([\w-]+)\.sh(?!\S)")
+_STARTED = re.compile(r"python3? setup\.py|(?:ba|z)?sh \S+\.sh")
 
 
 def purpose_of(name: str, runs: str = "") -> str:
@@ -131,11 +134,11 @@ def _by_head(head: str) -> str:
 
 
 def task_of(head: str) -> str:
-    """The named task that a command without its variables runs; "" for none.
+    """The named task or script that a command without its variables runs; "" for none.
 
     An environment of tox for a version of Python, or for all, is none: it is what tox runs anyway.
     """
-    task = _TASK.match(head) or _ENVIRONMENT.match(head)
+    task = _TASK.match(head) or _SCRIPT.match(head) or _ENVIRONMENT.match(head)
     name = (task[1] or "") if task else ""
     return "" if head.startswith(("tox", "nox")) and _PYTHON.fullmatch(name) else name
 
@@ -148,7 +151,7 @@ def bare(words: list[str]) -> str:
             words = words[1:]
         elif words[1:2] == [_RUNNERS.get(first, "")]:
             words = _behind_options(words[2:])
-        elif first in ("python", "python3") and words[1:2] == ["setup.py"]:
+        elif _STARTED.fullmatch(" ".join((first, *words[1:2]))):
             words = words[1:]
         else:
             words = [first, *words[1:]]

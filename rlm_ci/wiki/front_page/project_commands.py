@@ -422,9 +422,10 @@ def _runners(every: Sequence[PlacedCommand]) -> list[str]:
 
 
 def _of_python(test: FileFacts, name: str, texts: Sequence[str]) -> str:
-    if any(text.startswith(("pytest", "py.test")) for text in texts):
+    modules = {line.module for line in test.outline.imports}
+    if "pytest" in modules or any(text.startswith(("pytest", "py.test")) for text in texts):
         return f"python -m pytest {test.path}" + (f" -k {name}" if name else "")
-    if any(line.module == "unittest" for line in test.outline.imports):
+    if "unittest" in modules:
         return f"python -m unittest {test.path.removesuffix('.py').replace('/', '.')}"
     return ""
 

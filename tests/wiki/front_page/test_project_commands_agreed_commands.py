@@ -151,8 +151,16 @@ def test_one_test_is_run_as_its_runner_usually_does(
             {"docs/contributing/tests.md": "# Tests\n\n    pytest tests/test_a.py::test_b\n"},
             ["one test | `pytest tests/test_a.py::test_b` | [`docs/contributing/tests.md#L3`]"],
         ),
+        (
+            {".github/workflows/ci.yml": "steps:\n  - run: bash ci/test.sh --ci\n",
+             "tests/test_till.py": "import pytest\n\n\ndef test_count():\n    assert 1\n"},
+            ["test | `bash ci/test.sh --ci` | [`.github/workflows/ci.yml#L2`]",
+             ("one test | `python -m pytest tests/test_till.py -k test_count` (usual) | "
+              "[`tests/test_till.py`]")],
+        ),
     ],
-    ids=["a program that runs them", "a path with @", "a target of cargo", "a guide in a folder"],
+    ids=["a program that runs them", "a path with @", "a target of cargo", "a guide in a folder",
+         "a script of the project"],
 )  # fmt: skip
 def test_how_one_test_is_run_is_found_elsewhere(
     repo: GitRepo, tmp_path: Path, files: dict[str, str], expected: list[str]
