@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from rlm_ci.errors import RlmCiError
 from rlm_ci.judge.config_file import BUDGET as RULES
+from rlm_ci.recursion.coverage import BUDGET
 from rlm_ci.report.findings import INCOMPLETE, Finding, Part
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
@@ -32,7 +33,8 @@ class PullRequestBudget(Value):
     """USD that all runs may spend, and that earlier ones have; ``doubt`` is why that is not known.
 
     ``way_on`` is what to do about it, ``note`` what else to know of what was spent. ``stops``: once
-    it is spent, a run ends as incomplete; else the checks go on alone.
+    it is spent, a run ends as incomplete; else the checks go on alone. ``is_short``: what is left
+    is less than the next question may cost.
     """
 
     limit: float
@@ -41,6 +43,7 @@ class PullRequestBudget(Value):
     way_on: str = ""
     note: str = ""
     stops: bool = False
+    is_short: bool = False
 
     @property
     def is_reached(self) -> bool:
@@ -48,7 +51,15 @@ class PullRequestBudget(Value):
 
     @property
     def left(self) -> float:
-        return 0.0 if self.doubt else max(0.0, self.limit - self.spent)
+        return 0.0 if self.doubt or self.is_short else max(0.0, self.limit - self.spent)
+
+    def lets_ask(self, review: Part) -> bool:
+        """Whether a review had room for a question about any file that the model was to read."""
+        metrics = review.metrics
+        files = int(metrics.get("files") or 0)
+        unread = files - int(metrics.get("looked") or 0)
+        is_out = f"{BUDGET}: no room in budget_usd" in review.summary
+        return not (is_out and unread >= int(metrics.get("asked") or files))
 
     def part(self) -> Part:
         """What the report says of it."""
@@ -63,6 +74,8 @@ class PullRequestBudget(Value):
         if self.doubt:
             text = f"what earlier runs have spent is not known: {self.doubt}"
             way_on = f"{self.way_on}; or unset {_KEY}"
+        elif self.is_short:
+            text += "; what is left is less than the next question may cost"
         message = f"no model is asked: {printable(text)}"
         finding = Finding(f"{PART}/pull-request", RULES["pull-request"], message, hint=way_on)
         return Part(PART, text, metrics, (finding,), INCOMPLETE if self.stops else None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.judge.pull_request_budget import PullRequestBudget
-from rlm_ci.report.findings import INCOMPLETE, Severity
+from rlm_ci.report.findings import INCOMPLETE, Part, Severity
 from testing.comment_commands_stage import stage
 from testing.loopback_model.fixture import llm
 from testing.pushes_stage import Critic, Pushes
@@ -48,6 +48,7 @@ def shown(pushes: Pushes) -> str:
         (PullRequestBudget(1.0, 0.25), "$0.25 of $1.00 spent", None),
         (PullRequestBudget(1.0, 1.02), "no model is asked: $1.02 of $1.00 spent", None),
         (PullRequestBudget(1.0, 1.02, stops=True), "no model is asked: $1.02", INCOMPLETE),
+        (PullRequestBudget(1.0, 0.98, is_short=True), "no model is asked: $0.98 of $1.00", None),
         (PullRequestBudget(1.0, doubt="x\x1by"), "no model is asked: what earlier runs", None),
     ],
 )
@@ -85,6 +86,42 @@ def test_a_run_spends_what_is_left_and_then_no_model_is_asked(
     assert "review" not in {one["id"] for one in pushes.stage.report["parts"]}
     raised = {"RLM_CI_BUDGET_PULL_REQUEST_USD": "2"}
     assert pushes.judge("--config", str(config), **raised), "a raised budget is spent"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "why", "lets_ask"),
+    [
+        ({"files": 2, "looked": 0}, "budget: no room in budget_usd", False),
+        ({"files": 2, "looked": 1}, "budget: no room in budget_usd", True),  # it answered once
+        ({"files": 2, "looked": 1, "asked": 1}, "budget: no room in budget_usd", False),
+        ({"files": 2, "looked": 0}, "budget: no room in max_calls", True),
+        ({"files": 2, "looked": 0}, "remote: the request was refused", True),
+    ],
+)
+def test_a_review_that_had_no_room_for_any_question(
+    metrics: dict[str, int], why: str, lets_ask: bool
+) -> None:
+    part = Part("review", f"0 findings; 2 files not looked at in full: {why}", metrics)
+    assert PullRequestBudget(1.0).lets_ask(part) is lets_ask
+
+
+@needs_locks
+@pytest.mark.full
+@pytest.mark.parametrize(("reached", "verdict"), [("checks", "clean"), ("stop", "incomplete")])
+def test_what_is_left_and_too_little_for_a_question_is_nothing(
+    pushes: Pushes, tmp_path: Path, reached: str, verdict: str
+) -> None:
+    config = tmp_path / "rlm-ci.toml"
+    config.write_text(PRICES)
+    pushes.judge("--config", str(config), **ROOF)
+    spent = pushes.stage.last.cost_usd
+    pushes.push(b="two = 2  # FAULT two\n")
+    roof = {"RLM_CI_BUDGET_PULL_REQUEST_USD": f"{spent + 0.0001:.6f}"}
+    more = {"RLM_CI_BUDGET_REACHED": reached}
+    assert pushes.judge("--config", str(config), **roof, **more) == set()
+    assert "less than the next question may cost" in shown(pushes)
+    assert pushes.stage.report["verdict"] == verdict
+    assert pushes.stage.last.cost_usd == spent
 
 
 @needs_locks

@@ -219,15 +219,25 @@ def _with_parts(
         report = _fixed(judgement, run, budget)
         _limit(settings, budget, report.usage.cost_usd or 0.0)
     to = extra_parts.destination(publishing, report, judgement.changes, commanded)
-    if budget is not None:
-        report = report.replace(parts=(*report.parts, budget.part()))
-        if budget.is_reached and budget.stops:
-            return report, to, ""
     is_asked = command is not None and command.command.name == REVIEWS
     target = extra_parts.PostingTarget(to, way, publishing, is_asked)
-    extra = _extra(judgement, run, target)
-    report, state = extra_parts.add(extra, report, judgement.changes, target)
-    return report, to, state
+
+    def added(report: Report) -> tuple[Report, str]:
+        if budget is not None:
+            report = report.replace(parts=(*report.parts, budget.part()))
+            if budget.is_reached and budget.stops:
+                return report, ""
+        extra = _extra(judgement, run, target)
+        return extra_parts.add(extra, report, judgement.changes, target)
+
+    whole, state = added(report)
+    review = next((part for part in whole.parts if part.id == _REVIEW), None)
+    is_limited = settings.sources["budget_usd"] == _ROOF
+    if budget is not None and review is not None and is_limited and not budget.lets_ask(review):
+        budget = budget.replace(is_short=True)
+        _limit(settings, budget)
+        whole, state = added(report.replace(usage=whole.usage))
+    return whole, to, state
 
 
 def _budget(
