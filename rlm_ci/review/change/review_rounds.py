@@ -130,10 +130,10 @@ def round_summary(this: ReviewRound, late: int) -> str:
         return ""
     limit = f" of {this.limit:,}" if this.limit else ""
     words = f"; round {this.number:,}{limit}"
-    if this.is_over:
-        words += ", so only what is proven high is new"
     if this.why:
-        words += f", without an end, because {this.why}"
+        words += f", in which each finding counts, because {this.why}"
+    elif this.is_over:
+        words += ", so only what is proven high is new"
     if late:
         where = "" if this.is_over else " on lines that this push does not touch"
         words += f"; {count(late, 'finding')} of this round{where} not posted"
