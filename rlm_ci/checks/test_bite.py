@@ -345,12 +345,13 @@ def _not_judged(result: BiteResult) -> Iterator[Finding]:
     """One finding about the tests that were not judged."""
     if result.failing:
         from rlm_ci.system.transcript import plain
+        from rlm_ci.validators.start_failures import telling_line
 
         names = ", ".join(_name(test) for test in result.failing[:3])
         more = len(result.failing) - 3
         what = f"{names} and {count(more, 'more test')}" if more > 0 else names
-        last = plain(result.output).strip().rpartition("\n")[2]
-        why = f"; the runner ends with: {printable(last)[:200]}" if last else ""
+        line = telling_line(plain(result.output).split("\n"))
+        why = f"; the runner says: {printable(line)[:200]}" if line else ""
         yield Finding(
             f"{ID}/not-judged", Severity.INFO, f"not judged, as it does not pass here: {what}{why}",
             hint="loop.setup installs what tests need; they run without network",

@@ -141,8 +141,9 @@ _OWN_RULES = ("validator/npm-script", "validator/make-error")
 def telling_line(lines: Sequence[str]) -> str:
     """The line of an output that says best why a command failed; "" if it printed none."""
     printed = [line.strip() for line in lines if line.strip()]
+    lacking = [line for line in printed if _IMPORT.match(line) or _PACKAGE.match(line)]
     errors = [line for line in printed if line.lower().startswith("error")]
-    return next(iter((*errors, *printed[-1:])), "")
+    return next(iter((*lacking, *errors, *printed[-1:])), "").removeprefix("E ").lstrip()
 
 
 class StartFailure(Value):

@@ -370,13 +370,15 @@ def test_code_that_does_the_same_anew_needs_no_test_that_fails_without_it(
     assert (first.rule, first.severity) == ("test-bite/passes-without-change", severity)
 
 
-def test_the_last_words_of_a_runner_have_no_colour() -> None:
+@pytest.mark.parametrize(("output", "line"), [
+    ("\x1b[31m1 failed\x1b[39m\n", "1 failed"),
+    ("E   ModuleNotFoundError: No module named 'tills'\nERROR test_a.py\n2 errors in 0.23s\n",
+     "ModuleNotFoundError: No module named 'tills'"),
+])  # fmt: skip
+def test_the_words_of_a_runner_that_say_most_have_no_colour(output: str, line: str) -> None:
     tests = (TouchedTest("test/a.test.ts", "a", 1, 2, ""),)
-    result = BiteResult(failing=tests, output="\x1b[31m1 failed\x1b[39m\n")
-    (finding,) = check._not_judged(result)
-    assert (
-        finding.message == "not judged, as it does not pass here: a; the runner ends with: 1 failed"
-    )
+    (finding,) = check._not_judged(BiteResult(failing=tests, output=output))
+    assert finding.message == f"not judged, as it does not pass here: a; the runner says: {line}"
 
 
 @pytest.mark.parametrize(("path", "is_shared"), [
