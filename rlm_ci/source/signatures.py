@@ -45,7 +45,7 @@ def paragraph(lines: list[str]) -> tuple[str, int, int]:
     """The first paragraph of some lines: as one line, its first index, and one past its last.
 
     It ends where fields (``:param x:``), sections (``Args:``) or an example begin; a directive is
-    skipped.
+    skipped, and so is a title of one word that a paragraph follows.
     """
     first = 0
     while True:
@@ -65,6 +65,10 @@ def paragraph(lines: list[str]) -> tuple[str, int, int]:
     text = " ".join(" ".join(lines[first:last]).split())
     if text.endswith(":") and len(text.split()) < _FEW:
         return "", first, first
+    if len(text.split()) == 1 and text[-1] not in ".!?":
+        follows, begin, end = paragraph(lines[last:])
+        if follows:
+            return follows, last + begin, last + end
     return clipped(text, DOC_LIMIT), first, last
 
 

@@ -57,6 +57,20 @@ def test_an_outline_tells_what_stands_in_the_file(source: Path) -> None:
     assert Outline.of_json(list(record.values())) == found
 
 
+@pytest.mark.parametrize(
+    ("doc", "expected"),
+    [
+        ("**shop**\n\nSells all.\n", ("Sells all.", 3, 3)),
+        ("shop\n\n:param x: what\n", ("shop", 1, 1)),
+        ("Sells.\n\nMore.\n", ("Sells.", 1, 1)),
+        ("shop", ("shop", 1, 1)),
+    ],
+)
+def test_a_title_of_one_word_describes_nothing(doc: str, expected: tuple[str, int, int]) -> None:
+    read = outline("shop.py", f'"""{doc}"""\n'.encode())
+    assert (read.doc, read.doc_start, read.doc_end) == expected
+
+
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_what_is_told_stands_in_the_lines_that_are_told(source: Path) -> None:
     lines = source.read_text(encoding="utf-8").split("\n")

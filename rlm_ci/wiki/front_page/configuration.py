@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from rlm_ci.source.packages.declared import ecosystem_of
 from rlm_ci.source.uses.call_targets import base_names
 from rlm_ci.text.neutralise import clip, code, prose
 from rlm_ci.text.printable import count
@@ -41,6 +42,7 @@ _LONGEST = 110
 _OPTIONS, _SETTINGS = 60, 24
 #: Variables and files of the first page; the page with all of them.
 _BRIEF, _FILES, _FACTS = 6, 2, "facts.md"
+_ALL = "settings-and-configuration-files"
 #: Files of one function, and keys of one configuration, that are named.
 _TOGETHER = 8
 #: Variables of the system, which many programs read.
@@ -52,7 +54,7 @@ _COMMON = frozenset((
 
 
 def brief(world: PageSources) -> list[str]:
-    """Ten lines of what configures the program, its own variables first."""
+    """At most eleven lines of what configures the program, its own variables first."""
     readings = _readings(world)
     readings.pop("", None)
     prefixes = Counter(name.lstrip("_").partition("_")[0] for name in readings if "_" in name)
@@ -65,7 +67,10 @@ def brief(world: PageSources) -> list[str]:
     rows += _more(len(names) - _BRIEF, "variable", "environment-variables")
     rows += _files(world)
     keys = sorted(world.noted(CONFIG_KEYS), key=lambda reading: -len(reading[1].detail))
-    rows += [_keys(*reading, world) for reading in keys[:1]]
+    if keys:
+        rows.append(
+            ", and ".join((_keys(*keys[0], world), *_more(len(keys) - 1, "key list", _ALL)))
+        )
     options = world.noted(OPTION)
     if options:
         places = Counter(file_facts.path for file_facts, _ in options)
@@ -73,8 +78,9 @@ def brief(world: PageSources) -> list[str]:
         note = next(note for file_facts, note in options if file_facts.path == path)
         where = world.register.link(path, note.line_start, note.line_end)
         what = count(len(options), "option")
+        share = number if len(places) > 1 else "all"
         rows.append(f"[{what} of the command line]({_FACTS}#options-of-the-command-line), "
-                    f"{number} of them from {where} on")  # fmt: skip
+                    f"{share} of them from {where} on")  # fmt: skip
     return rows
 
 
@@ -85,21 +91,23 @@ def _files(world: PageSources) -> list[str]:
         groups.setdefault((facts.path, note.within), {}).setdefault(note.text, (facts, note))
     counts = Counter(name for group in groups.values() for name in group)
 
-    def rank(group: Mapping[str, PlacedNote]) -> tuple[bool, int, str]:
+    def rank(group: Mapping[str, PlacedNote]) -> tuple[bool, bool, int, str]:
         has_dot = any(name.rpartition("/")[2].startswith(".") for name in group)
-        return not has_dot, -max(counts[name] for name in group), min(group)
+        is_manifest = all(map(ecosystem_of, group))  # in which other programs are configured, too
+        return not has_dot, is_manifest, -max(counts[name] for name in group), min(group)
 
     rows: list[str] = []
     seen: set[str] = set()
     for group in sorted(groups.values(), key=rank):
         names = [name for name in group if name not in seen]
-        seen.update(group)
         if names and len(rows) < _FILES:
+            seen.update(names)
             shown = [code(name) for name in names]
             last = _brief(names[-1], [group[names[-1]]], world)
             others = f"{listed(shown[:-1], _TOGETHER, len(shown) - 1)} and " if shown[1:] else ""
             rows.append(f"{'files' if others else 'file'} {others}{last}")
-    return rows
+    more = _more(len(counts) - len(seen), "file", _ALL)
+    return [*rows[:-1], ", and ".join((*rows[-1:], *more))] if rows else []
 
 
 def _keys(facts: FileFacts, note: CodeNote, world: PageSources) -> str:

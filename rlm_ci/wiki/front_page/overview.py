@@ -147,9 +147,8 @@ def _contents(files: Sequence[FileFacts], world: PageSources) -> str:
     largest = max(files, key=lambda file: (file.outline.lines, file.path))
     languages = sorted({file.outline.language for file in files})
     what = f"{count(len(files), 'file')} of {listed(languages, len(languages))}"
-    return (
-        f"{what} without public names, the largest {world.register.file(largest.path, cell=True)}"
-    )
+    link = world.register.file(largest.path, cell=True)
+    return f"{what} without public names{', the largest' if files[1:] else ':'} {link}"
 
 
 def purpose_of_files(files: Sequence[FileFacts], folder: str, world: PageSources) -> str:

@@ -40,6 +40,25 @@ def test_files_that_one_function_reads_are_one_line(repo: GitRepo, tmp_path: Pat
     assert "- files `.shoprc` and `shop.toml` in `add` [`shop/cli.py#L9`]\n" in page
 
 
+def test_what_the_first_page_leaves_out_is_counted(repo: GitRepo, tmp_path: Path) -> None:
+    files = {
+        "Cargo.toml": '[package]\nname = "shop"\n',
+        "src/lib.rs": "".join(
+            f"#[derive(Deserialize)]\npub struct {name}Config {{\n    pub rate: u8,\n}}\n"
+            f'fn {name.lower()}() {{\n    read("{file}");\n}}\n'
+            for name, file in (("A", "Cargo.toml"), ("B", "shop.toml"), ("C", ".shoprc"))
+        ),
+    }
+    page = first_page(repo, tmp_path, files)
+    lines = page.split("## What configures it\n\n")[1].split("\n\n")[0].split("\n")
+    facts = "(facts.md#settings-and-configuration-files)"
+    assert lines == [
+        "- file `.shoprc` in `c` [`src/lib.rs#L20`]",
+        f"- file `shop.toml` in `b` [`src/lib.rs#L13`], and [1 more file]{facts}",
+        f"- keys of `AConfig`: `rate` [`src/lib.rs#L1`], and [2 more key lists]{facts}",
+    ]
+
+
 def test_a_chapter_on_adding_is_a_task_with_the_files_that_it_names(
     repo: GitRepo, tmp_path: Path
 ) -> None:

@@ -67,3 +67,14 @@ def test_a_part_without_a_text_says_what_its_files_have_in_common(
         "[shop/things] | largest definition: [`Thing`]",
         f"[shop] | {named}",
     ]
+
+
+def test_a_part_of_one_file_names_it(repo: GitRepo, tmp_path: Path) -> None:
+    files = {
+        **README,
+        "Cargo.toml": '[package]\nname = "shop"\n',
+        "src/lib.rs": "//! Sells.\nmod quirks;\n",
+        "src/quirks/mod.rs": "// TODO: more\npub(crate) fn odd() -> u8 {\n    1\n}\n" * 9,
+    }
+    table = rows(pages_of(repo, tmp_path, files)["index.md"], "The parts")
+    assert "| 1 file of Rust without public names: [`src/quirks/mod.rs`](" in "\n".join(table)
