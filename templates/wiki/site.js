@@ -1,6 +1,6 @@
 for (const table of document.querySelectorAll(".md-typeset table:not([class])")) {
   const heads = [...table.querySelectorAll("th")].map(one => one.textContent);
-  if (heads.length < 3) continue;
+  if (heads.length < 2) continue;
   table.dataset.cards = "";
   for (const row of table.querySelectorAll("tbody tr"))
     [...row.cells].forEach((cell, at) => { if (at > 1) cell.dataset.label = heads[at]; });

@@ -114,7 +114,8 @@ def test_pages_diagrams_and_search_work_with_nothing_from_elsewhere(
     assert picture.stat().st_size > 20_000
 
 
-#: Opens each page in a frame of 400 pixels, and leaves those in the page that need more.
+#: Opens each page in a frame of 400 pixels, and leaves those in the page that need more, or have a
+#: table that does.
 FRAMES = """
 <script>
 addEventListener('load', async () => {
@@ -129,6 +130,9 @@ addEventListener('load', async () => {
     await fetch('/slowly').catch(() => null);
     const needs = frame.contentDocument.documentElement.scrollWidth;
     if (needs > 400) wide.push(`${name} ${needs}`);
+    for (const table of frame.contentDocument.querySelectorAll('.md-typeset__scrollwrap'))
+      if (table.scrollWidth > table.clientWidth)
+        wide.push(`${name}: ${table.textContent.trim().slice(0, 40)}`);
     frame.remove();
   }
   const told = document.createElement('pre');
