@@ -306,7 +306,8 @@ RUST: Files = {
     "src/made.rs": "", "src/dense.rs": "use kinds::K;\nuse sparse::Set;\nuse inner::Inner;\n"
     "pub mod inner { pub struct Inner; }\nuse regex_syntax::hir;\nuse Handy::X;\n",
     "src/sparse.rs": "pub use dense::Rich;\npub use Rich as Default;\nuse Elsewhere::*;\n"
-    "use unknown::{unknown, More};\n",
+    "use unknown::{unknown, More};\nmacro_rules! paint {\n    () => {};\n}\n"
+    "pub(crate) use paint;\n",
     "tests/all.rs": "mod shared;\nuse shared::Case;\nuse auto::dense;\n", "tests/shared.rs": "",
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _CRATES_BY_FILE = frozenset({"tests", "examples", "benches", "bin"})
 #: Files that are followed when each exports a name of the next.
 _DEEPEST = 20
-_ITEMS = frozenset({"module", "enum", "struct", "trait", "type"})
+_ITEMS = frozenset({"enum", "macro", "module", "struct", "trait", "type"})
 
 
 class RustResolver:
