@@ -107,7 +107,8 @@ def collects(path: str, tree: TreeSide) -> tuple[bool | None, str]:
         if not settings.path and fnmatchcase(name, "test*.py"):  # as unittest finds it
             return None, "pytest"
         stem = name.removesuffix(".py")
-        imported = rf"\bfrom [\w.]*\b{re.escape(stem)} import\b"
+        module = re.escape(stem)
+        imported = rf"\bfrom [\w.]*\b{module} import\b|\bclass \w+\([^()]*\b{module}\.\w"
         is_used = _is_run([path], tree) or _is_said(stem, imported, path, tree)
         return (None if is_used else False), "pytest"
     if _is_ignored(inside, settings):

@@ -68,6 +68,14 @@ MOVED: dict[str, tuple[str, str, dict[str, str], bool]] = {
         TEST, "tests/cart_cases.py", {"tests/test_all.py": "from tests.cart_cases import *\n"},
         True,
     ),
+    "to a module whose class another inherits": (
+        CLASS, "tests/cart_cases.py",
+        {"tests/test_all.py": "import cart_cases\n\nclass TestAll(cart_cases.TestCart): ...\n"},
+        True,
+    ),
+    "to a module that another names": (
+        CLASS, "tests/cart_cases.py", {"tests/test_all.py": "from . import cart_cases\n"}, False,
+    ),
 }  # fmt: skip
 
 
