@@ -134,7 +134,7 @@ class _PythonFailures:
                 self._raise(node, within, caught)
             elif isinstance(node, ast.Expr | ast.Return):
                 if isinstance(node.value, ast.Call) and _ends(node.value.func):
-                    self._end(node.value, node.value.args, within, caught)
+                    self._end(node.value, _codes(node.value), within, caught)
                 elif isinstance(node.value, ast.Call):
                     self._said(node.value, within)
             elif isinstance(node, ast.Assign):
@@ -190,17 +190,17 @@ class _PythonFailures:
         if not isinstance(raised, ast.Call):
             return
         name = callee(raised)
-        if name == "SystemExit":
-            self._end(node, raised.args, within, caught)
+        if name == "SystemExit" or (name == "Exit" and not _text_of(raised)):  # of click and typer
+            self._end(node, _codes(raised), within, caught)
             return
-        message = next((text for argument in raised.args if (text := _text(argument))), "")
+        message = _text_of(raised)
         if name and " " in message:
             self._note(MESSAGE, node, within, name, folded(message, _MESSAGE))
 
     def _said(self, node: ast.Call, within: str) -> None:
         """The message of a call of what is named after an error: ``parser.error("…")``."""
         if _SAYS.fullmatch(name_of(node.func)):
-            message = next((text for argument in node.args if (text := _text(argument))), "")
+            message = _text_of(node)
             if " " in message:
                 self._note(MESSAGE, node, within, callee(node), folded(message, _MESSAGE))
 
@@ -247,6 +247,16 @@ def _ends(called: ast.expr) -> bool:
         and isinstance(called.value, ast.Name)
         and called.value.id in _HAS_ENDS
     )
+
+
+def _text_of(call: ast.Call) -> str:
+    """The first argument of a call that is a text, or ""."""
+    return next((text for argument in call.args if (text := _text(argument))), "")
+
+
+def _codes(call: ast.Call) -> list[ast.expr]:
+    """The arguments of what ends the process, the code first, however it is handed over."""
+    return [*call.args, *(word.value for word in call.keywords if word.arg in ("code", "status"))]
 
 
 def _caught(node: ast.ExceptHandler) -> tuple[str, ...]:

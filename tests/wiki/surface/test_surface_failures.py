@@ -142,6 +142,10 @@ def handle(ctx, exc):
     except Gone:
         sys.exit(LOST_CODE)
     other.exit(LOST_CODE)
+    if a:
+        raise typer.Exit(code=3)
+    raise Exit("the door")
+    ctx.exit(code=5)
 """
 
 
@@ -150,6 +154,9 @@ def test_a_code_that_a_name_stands_for_is_read() -> None:
         ("exit", 10, "handle", "ctx.exit(LOST_CODE) if isinstance(exc, Lost)", "254"),
         ("exit", 12, "handle", "parser.exit(FINE) if done", "0"),
         ("caught", 16, "handle", "Gone", "254"),
+        ("exit", 19, "handle", "raise typer.Exit(code=3) if a", "3"),
+        ("message", 20, "handle", "Exit", "the door"),
+        ("exit", 21, "handle", "ctx.exit(code=5)", "5"),
     ]
 
 
