@@ -35,6 +35,8 @@ _CODE = frozenset(
         "html", "jinja", "jinja2",
     )
 )  # fmt: skip
+#: Of these, what holds no tests: in a folder of tests it is data.
+_NO_TESTS = frozenset(("css", "scss", "htm", "html", "jinja", "jinja2", "sql", "proto"))
 #: Folders with code of others, and with what tools make.
 _FOREIGN = frozenset(("node_modules", "vendor", "third_party", "site-packages", "dist"))
 #: What decides as code does: which versions of it others give.
@@ -119,7 +121,7 @@ def kind_of(path: str) -> str:
     if ending in _CODE and ending != name:
         if test_file_names.is_file(path):
             return TEST
-        is_inside = compare.can_read(path) and any(map(test_file_names.is_folder, folders))
+        is_inside = ending not in _NO_TESTS and any(map(test_file_names.is_folder, folders))
         return TEST if is_inside else CODE
     return TEST if test_file_names.is_file(path) and ending != "snap" else ""
 

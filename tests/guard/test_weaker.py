@@ -14,14 +14,17 @@ KINDS = {
     ".pre-commit-config.yaml": weaker.CI, "pyproject.toml": weaker.SETTINGS,
     "src/cart.py": weaker.CODE, "README.md": "", "tests/data/cart.json": "",
     "node_modules/a/a.test.js": "", "packages/a/.github/workflows/ci.yml": "",
-    "internal/a/.travis.yml": "",
+    "internal/a/.travis.yml": "", "tests/cart.c": weaker.TEST, "tests/unit/cart.php": weaker.TEST,
+    "tests/pages/cart.html": weaker.CODE, "src/cart.c": weaker.CODE,
 }  # fmt: skip
 
 
 def test_files_are_known_by_name() -> None:
     assert {path: weaker.kind_of(path) for path in KINDS} == KINDS
     products = [path for path in [*KINDS, "uv.lock"] if weaker.is_product(path)]
-    assert products == ["pyproject.toml", "src/cart.py", "uv.lock"]
+    assert products == [
+        "pyproject.toml", "src/cart.py", "tests/pages/cart.html", "src/cart.c", "uv.lock",
+    ]  # fmt: skip
 
 
 def test_a_comment_that_silences_a_tool_is_counted_with_a_reason_and_told_with_none() -> None:
