@@ -56,13 +56,18 @@ _OF_LEFTHOOK = tuple(
 #: Begins what is added to a hook of the team's own.
 _MARK = "# rlm-ci init --hooks added the next"
 _RUN = 'PATH="$PATH:$(git rev-parse --show-toplevel)/.venv/bin"@OWN@ rlm-ci check --hook'
+#: What such a hook ends with, as ``hooks/run`` does: a shell alone says no more than "not found".
+_OR_END = """\
+|| { code=$?; [ "$code" != 127 ] || echo "hint: rlm-ci is not installed: \
+pip install 'git+https://github.com/rlm-ci/rlm-ci', or skip the hooks once with --no-verify" >&2; \
+exit "$code"; }"""
 _ADDED = {
-    "pre-commit": f"{_MARK} line\n{_RUN} pre-commit || exit\n",
+    "pre-commit": f"{_MARK} line\n{_RUN} pre-commit {_OR_END}\n",
     # Git writes the refs once, and the rest of the hook may read them too.
     "pre-push": f"""\
 {_MARK} 5 lines
 rlm_ci_refs=$(cat)
-printf '%s\\n' "$rlm_ci_refs" | {_RUN} pre-push || exit
+printf '%s\\n' "$rlm_ci_refs" | {_RUN} pre-push {_OR_END}
 exec <<END_OF_REFS
 $rlm_ci_refs
 END_OF_REFS

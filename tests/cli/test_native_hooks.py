@@ -85,6 +85,15 @@ def test_huskys_shims_stay(cli: Cli, repo: GitRepo, folder: str, flags: tuple[st
     assert repo.read(f"{folder}/pre-commit").decode() == TEAM
 
 
+def test_without_rlm_ci_a_hook_of_the_team_says_how_to_install_it(cli: Cli, repo: GitRepo) -> None:
+    hooked(repo)
+    cli("init", "--hooks", cwd=repo)
+    repo.run("add", "-A")
+    ended = repo.attempt("commit", "-q", "-m", "More", env={"PATH": "/usr/bin:/bin"})
+    assert ended.returncode == 1
+    assert b"hint: rlm-ci is not installed: pip install" in ended.stderr
+
+
 def test_a_husky_that_is_not_installed_yet_gets_them_too(cli: Cli, repo: GitRepo) -> None:
     repo.write(".husky/pre-commit", TEAM)
     told = cli("init", "--hooks", cwd=repo).stdout
