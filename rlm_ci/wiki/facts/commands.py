@@ -43,6 +43,8 @@ _NAMED = (
 )  # fmt: skip
 #: Words that say so only at the start of a name.
 _STARTS = frozenset(("run", "start", "serve", "server", "dev", "watch", "preview"))
+#: Words at the start of a name that take away what the other words name.
+_UNDOES = frozenset(("clean", "clear", "delete", "purge", "remove", "rm", "uninstall"))
 #: An environment of tox for one version of Python.
 _PYTHON = re.compile(r"py(?:py)?(?:-?\d[\d.]*t?)?|3\.\d+t?")
 
@@ -101,7 +103,7 @@ def purpose_of(name: str, runs: str = "") -> str:
 def by_name(name: str) -> str:
     """What the name of a task says; "" for nothing."""
     words = [word for word in re.split(r"[-_:./ ]+", name.lower()) if word]
-    if not words:
+    if not words or words[0] in _UNDOES:
         return ""
     if words[0] in _STARTS:
         return RUN

@@ -218,7 +218,7 @@ _TWO_WORDS = frozenset((
     "cargo", "go", "npm", "pnpm", "yarn", "bun", "pip", "pip3", "uv", "poetry", "pdm", "hatch",
     "bundle", "composer", "dotnet", "deno", "mvn", "mvnw", "gradle", "gradlew", "pre-commit",
 ))  # fmt: skip
-#: Tools of one language.
+#: Tools of one language, or of a container around all of the program.
 _TOOLS = {
     **dict.fromkeys(
         ("npm", "pnpm", "yarn", "npx", "bun", "eslint", "vitest", "jest"), "JavaScript"
@@ -226,6 +226,7 @@ _TOOLS = {
     **dict.fromkeys(("pip", "pip3", "uv", "poetry", "hatch", "tox", "nox", "pytest"), "Python"),
     **dict.fromkeys(("bundle", "gem", "rake", "rspec"), "Ruby"),
     "cargo": "Rust",
+    "docker": "Docker",
     "go": "Go",
 }
 _SAME = {
@@ -346,7 +347,7 @@ def _main_languages(world: PageSources) -> tuple[str, ...]:
 
 
 def _for_language(text: str) -> str:
-    """The language whose tool a command runs; "" for a tool of many."""
+    """The language, or the container, whose tool a command runs; "" for a tool of many."""
     return _TOOLS.get(next(iter(bare(text.split()).split()), ""), "")
 
 

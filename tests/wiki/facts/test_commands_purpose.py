@@ -62,7 +62,8 @@ def test_a_command_says_what_it_is_for(text: str, purpose: str) -> None:
         ("test:unit", "test"), ("lint-tests", "test"), ("typecheck", "check"),
         ("build-docs", "docs"),
         ("py3.12", "test"), ("pypy310", "test"), ("dev", "run"), ("install-dev", "setup"),
-        ("clean", ""), ("latest", ""), ("", ""), ("--", ""),
+        ("clean", ""), ("clean:types", ""), ("clean-docs", ""),
+        ("latest", ""), ("", ""), ("--", ""),
     ],
 )  # fmt: skip
 def test_a_name_says_what_a_task_is_for(name: str, purpose: str) -> None:

@@ -186,6 +186,17 @@ def test_the_tools_of_the_main_language_come_first(repo: GitRepo, tmp_path: Path
     ]
 
 
+def test_a_container_of_the_program_is_no_build_of_it_where_there_is_another(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    files = {"README.md": "It bakes.\n\n    docker build . -t shop\n    make\n"}
+    table = rows(first_page(repo, tmp_path, PROGRAM | files), "Run and test")
+    assert "build | `make` | [`README.md#L4`]" in table
+    files = {"README.md": "It bakes.\n\n    docker build . -t shop\n"}
+    table = rows(first_page(repo, tmp_path, PROGRAM | files), "Run and test")
+    assert "build | `docker build . -t shop` (for Docker) | [`README.md#L3`]" in table
+
+
 def test_what_helps_tests_is_no_example_of_one(repo: GitRepo, tmp_path: Path) -> None:
     files = {
         "Gemfile": "gem 'rspec'\n",
