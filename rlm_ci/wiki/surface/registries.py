@@ -34,7 +34,7 @@ _IMPL = (
 #: What gives a name at the top of a script a value, with names alone in it.
 _SCRIPT_LIST = (
     r"(?m)^(?:(?:export\s+)?const\s+(?P<name>[A-Za-z_$][\w$]*)(?:\s*:[^=\n]{1,120})?\s*=|"
-    r"export\s+default)\s*(?:new\s+(?:Map|Set)(?:<[^\n()]{0,80}>)?\(\s*)?(?:"
+    r"export\s+default)\s*(?:(?:new\s+(?:Map|Set)(?:<[^\n()]{0,80}>)?|Object\.freeze)\(\s*)?(?:"
     r"\{(?P<object>[^{}()]{1,8000})\}|\[(?P<array>(?:[^\[\]{}()]|\[[^\[\]{}()]*\]){1,8000})\])"
 )
 #: A map or a list of Go, of values or pointers of one type, with names alone in it.

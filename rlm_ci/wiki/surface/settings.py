@@ -39,7 +39,7 @@ _HELP, _NAME, _KEYS, _FEW, _PAIR = 160, 80, 80, 3, 2
 _FILE = (
     r"(?!path/to/)(?:[\w.~-]+/){0,6}(?:\.[\w-]*(?:rc|ignore|env)|\.[\w-]+config|\.env\.\w+"
     r"|\.?[\w-][\w.-]*\.(?:toml|ini|cfg|conf|ya?ml|properties)|\.[\w-]+\.(?:json|[cm]?js|py)"
-    r"|[\w.-]*(?:config|settings)[\w.-]*\.json)"
+    r"|[\w.-]*(?:config|settings)[\w.-]*\.json|(?<!/)[\w-]+\.config\.[cm]?[jt]s)"
 )
 _IS_FILE = re.compile(_FILE)
 _DEFAULTS = re.compile(r"(?i)\w*(?:default|config|setting|option)\w*")

@@ -121,6 +121,17 @@ export const loaders = {
 export const given = { json, yaml, script }
 """,
 }
+FROZEN = {
+    "package.json": '{"name": "shop"}\n',
+    "src/all.js": "".join(
+        f"import * as {name} from './{name}.js'\n" for name in ("clay", "gas", "steel")
+    )
+    + "\nexport const builtin = Object.freeze([\n  clay,\n  gas,\n  steel,\n]);\n",
+    **{
+        f"src/{name}.js": "export function bake() { return 1 }\n"
+        for name in ("clay", "gas", "steel")
+    },
+}
 SCRIPTS = {
     "package.json": '{"name": "shop"}\n',
     "src/all.ts": "import * as clay from './clay.ts'\nimport * as gas from './gas.ts'\n"
@@ -212,6 +223,10 @@ CASES = {
     "handlers": (HANDLERS, (
         "`loaders`: `yaml`, `json`, `script` | `lib/load.js#L7-L11` | the parameters `(name)` | "
         "`lib/load.js#L4` | none by name or import"
+    )),
+    "frozen": (FROZEN, (
+        "`builtin`: `clay`, `gas`, `steel` | `src/all.js#L5-L9` | `bake` | "
+        "`src/clay.js#L1` | none by name or import"
     )),
     "modules of a script": (SCRIPTS, (
         "the default export: `clay`, `gas`, `steel` | `src/all.ts#L5` | `bake` | "

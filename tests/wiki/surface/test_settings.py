@@ -316,9 +316,11 @@ const cli = yargs(args).options({
             ("configuration file", 6, "F", "config.yaml", ""),
         ]),
         ("a.js", ("function f() {\n  program.option('-p, --port <n>', 'where to listen');\n"
-                 "  read('shop.config.json');\n}\n"), [
+                 "  read('shop.config.json');\n  read('shop.config.mjs');\n"
+                 "  return import('./own.config.js');\n}\n"), [
             ("option", 2, "f", "-p, --port <n>", "where to listen"),
             ("configuration file", 3, "f", "shop.config.json", ""),
+            ("configuration file", 4, "f", "shop.config.mjs", ""),
         ]),
         ("src/env.rs", RUST_ENV, [
             ("configuration keys", 1, "ShopConfig", "ShopConfig", "rate, open"),
