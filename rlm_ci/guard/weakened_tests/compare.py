@@ -449,8 +449,10 @@ class _Comparing:
                 is_rewritten=rewritten.is_another(old, new, lost, gained),
                 has_lost="no code changed" not in message,
             )  # fmt: skip
+            named = [loss for loss in lost if loss[1][:_SHOWN] in message]
+            line, _ = max(named or lost[:1], key=lambda loss: len(loss[1]))
             what = f"{name} {message}"
-            self.weakenings.append(Weakening(WEAKENED, what, position, lost[0][0], "old", doubt))
+            self.weakenings.append(Weakening(WEAKENED, what, position, line, "old", doubt))
 
     def _is_said_anew(self, claim: str, test: Case) -> bool:
         """Whether a new test asserts something of a text that only this claim had."""

@@ -183,6 +183,15 @@ def test_a_weakening_points_to_the_line() -> None:
     assert (found.line, found.side) == (6, "new")
 
 
+def test_a_weakening_points_to_the_claim_that_it_names() -> None:
+    head = "func TestA(t *testing.T) {\n\tsc := New()\n"
+    kept = "\tassert.Equal(t, 2, sc.Count)\n}\n"
+    before = "\trequire.True(t, ok)\n\tassert.Nil(t, clearer.Clear())\n"
+    after = "\tassert.Nil(t, sc.Clear())\n"
+    (found,) = grade("a_test.go", f"{head}{before}{kept}", f"{head}{after}{kept}")
+    assert (found.message, found.line) == ("TestA no longer says: require.True(t,ok)", 3)
+
+
 @pytest.mark.parametrize("language", LAYOUTS)
 def test_a_formatter_weakens_nothing(language: str) -> None:
     path, before, after, bent = LAYOUTS[language]
