@@ -272,7 +272,10 @@ def _unknown_setting(key: str, rows: Iterable[Setting], source: str) -> ConfigEr
         return ConfigError(f"unknown setting {key!r}", where=source, hint=hint)
     option = next((row for row in rows if row.key == key and row.flag and not row.secret), None)
     if option is not None:
-        names = " or ".join((str(option.flag), *option.variables[:1]))
+        flag = str(option.flag)
+        if option.default is True:  # a file said only that it is off
+            flag = f"--no-{flag[2:]}"
+        names = " or ".join((flag, *option.variables[:1]))
         hint = f"remove it, and give it to the command: {names}"
         return ConfigError(f"unknown setting {key!r}", where=source, hint=hint)
     last = key.rpartition(".")[2]

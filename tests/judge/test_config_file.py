@@ -102,6 +102,7 @@ def test_both_at_once_are_refused(cli: Cli, repo: GitRepo) -> None:
         ("templates = 'x'", "unknown setting 'templates'"),
         ("[review]\nsetup = 'make'", "write it as loop.setup"),
         ("[episode]\nmax_steps = 9", "--max-steps or RLM_CI_EPISODE_MAX_STEPS"),
+        ("[wiki]\nprose = false", "--no-prose or RLM_CI_WIKI_PROSE"),
         ("checks = ['nope']", "unknown check 'nope'"),
         ("task = 'x'", "unknown setting 'task'"),
     ],
