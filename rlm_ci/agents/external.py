@@ -3,7 +3,8 @@
 They have the network and the variables that the user named. They do not see files of the tree
 that would configure them, and could send the key elsewhere. Their output is data.
 
-Start an agent's program once with ``--version`` in the sandbox, as a fix loop would find it.
+``rlm-ci doctor`` starts each program once with ``--version`` in the sandbox, as a fix loop would
+find it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What a long run is doing, while it does it: live lines on a terminal, else plain ones.
 
-The answers of models that are being written: how much there is, and how fast it comes.
+``ActiveAnswers`` counts the answers that models are writing: how much there is, and how fast it
+comes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Read ``index.json`` of a context object as hostile data.
+"""``index.json`` of a context object, version 1: what it holds, how it is written and read.
+
+It is read as hostile data.
 
 The table of chunks follows from the layout, except for the hashes, which only verifying needs. So
 searching and reading take the head alone, if length and ends of the table fit: 17,000 chunks
 take 40 ms to read. The shape is checked here, because the schema would take a second for them.
-
-The content of ``index.json`` of a context object, version 1, and how it is written.
-
-All but the hashes follows from the layout, so length and ends show whether a table is ours.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What a tool of the MCP server is: its schemas, what it gets, and how it fails.
+"""A tool of the MCP server: its schemas, what it gets, how it fails.
 
-Runs that end with their server, however that ends: a small process watches for it.
-
-It reads the names of runs from a pipe. When the pipe ends, because the server has closed it or was
-killed, it interrupts those that are left, as a signal would: they can be resumed.
+Some runs end with their server, however that ends: a small process watches for it. It reads their
+names from a pipe. When the pipe ends, because the server has closed it or was killed, it interrupts
+those that are left, as a signal would: they can be resumed.
 """
 
 from __future__ import annotations

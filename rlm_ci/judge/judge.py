@@ -1,6 +1,6 @@
 """What ``pr`` and ``check`` share: settings, change, config, checks, one report.
 
-Say what is not judged: uncommitted work, where the change is between commits.
+A note says what is not judged: uncommitted work, where the change is between commits.
 """
 
 from __future__ import annotations

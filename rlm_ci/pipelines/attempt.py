@@ -390,7 +390,7 @@ class PipelineJob(ABC):
         self.places: list[str] = []
         #: Gets each request that has an answer, and its place; see ``Record.open``.
         self.on_answer: OnAnswer | None = None
-        #: The budgets that ``resume`` increases; see ``budget_increase``.
+        #: The budgets that ``resume`` increases; see ``apply``.
         self.more: Mapping[str, float | None] = {}
 
     @property

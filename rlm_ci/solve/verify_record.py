@@ -4,11 +4,8 @@ A review or a wiki is solved again from its sources. A fix loop takes its turns 
 its steps. Answers of models and outputs of commands come from the record: no model is asked, and no
 command runs.
 
-The prompts of a stored run: its record has only their hashes, so they are made once more.
-
-The run takes its turns again, in a folder of its own, with the answers of its record. No model is
-asked and no command run. The record has an answer only for the very same request, so a prompt that
-is found here is the one that was sent.
+Prompts are made again, too: the record has only their hashes. It has an answer only for the very
+same request, so a prompt that leads to an answer is the one that was sent.
 """
 
 from __future__ import annotations

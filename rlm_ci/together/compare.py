@@ -1,6 +1,6 @@
-"""Changes held against each other in pairs: one part of a report.
+"""Open changes compared in pairs, and each with the merges of its branch: one part of a report.
 
-Hunks of a change that vanished where its branch merged the base.
+A merge of the base may have lost hunks that the branch had added.
 """
 
 from __future__ import annotations

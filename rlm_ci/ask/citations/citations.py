@@ -3,7 +3,7 @@
 An answer is a model's text and may have anything in it. A citation is a pointer, or a
 ``path:line`` of a file of the context; those that do not hold are marked and counted.
 
-The lines that a citation names, as far as a model was shown them.
+``CitedLines`` has the lines that a citation names, as far as a model was shown them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A failed sub-call is a result, too: the planner may act on it. Results are in the journal, so a
 run that is resumed or replayed gets the same.
 
-The files that a question to a model leaves in a run, and their digests in its record.
+A question to a model leaves files in the run, and their digests in its record.
 """
 
 from __future__ import annotations

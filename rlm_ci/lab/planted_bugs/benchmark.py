@@ -3,7 +3,8 @@
 Each change is a repository of its own in a folder, and its review a process of its own. What is
 done stays there, so that a second run goes on with the rest.
 
-Without it no reproduction of a claim could import a project that needs others.
+The machine's own packages that a project needs are put where the sandbox sees them: else no
+reproduction of a claim could import the project.
 """
 
 from __future__ import annotations

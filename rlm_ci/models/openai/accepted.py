@@ -4,10 +4,9 @@ Compatible endpoints differ: in the name of the cap on an answer, in its largest
 of roles that a model's template takes, in the members of a message that they know, in whether and
 how they stream, in how they are told to go on from a part of an answer.
 
-What a model has shown of itself: how many bytes a token has, and how many tokens it reads.
-
-``endpoints.json`` beside the runs keeps it for later ones. Its figures only decide how long prompts
-are; what is no such file counts as none.
+Its answers also show how many bytes a token has, and how many tokens the model reads.
+``endpoints.json`` beside the runs keeps these figures for later runs. They only decide how long
+prompts are; what is no such file counts as none.
 """
 
 from __future__ import annotations

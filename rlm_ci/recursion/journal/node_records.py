@@ -1,6 +1,6 @@
 """The records of a recursion, and where they are: a journal each for results, nodes and events.
 
-What the journals of a recursion say of each node in the end: two runs can be compared.
+``read`` gives what the journals say of each node in the end, so that two runs can be compared.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 Analyzers look at the base's files too, and each finding there cancels one at the head.
 
-The code is the name of a definition if the finding is on its head, a statement of Python without
-annotations and layout, or any other text without white space. So moving, reformatting or
-annotating code does not change the mark.
+Two findings are the same if they have the same rule and the same code. The code is the name of a
+definition if the finding is on its head, a statement of Python without annotations and layout, or
+any other text without white space. So code may be moved, reformatted or annotated.
 
-Findings on lines that the change does not touch are marked, and do not fail the run.
+Findings on lines that the change does not touch are labelled, and do not fail the run.
 """
 
 from __future__ import annotations

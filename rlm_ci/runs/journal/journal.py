@@ -1,4 +1,4 @@
-"""Journals: a record a line (see ``record_format``), on the disk before it counts.
+"""Journals: a record a line (see ``reader``), on the disk before it counts.
 
 The newline is the commit mark: what follows the last one was never acknowledged, and is moved to
 another file before the next record. All other flaws are damage. The numbers of a journal count

@@ -1,8 +1,7 @@
 """``read``, ``search`` and ``peek``: the context by pointers, which an answer can cite.
 
-The text of a context for code to read: without secrets, every line where it was.
-
-Code may cut a text anywhere and encode it, so that no check of its output would see a secret.
+Code reads the text without secrets, every line where it was: it may cut a text anywhere and encode
+it, so that no check of its output would see a secret.
 """
 
 from __future__ import annotations

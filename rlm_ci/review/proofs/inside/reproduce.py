@@ -144,7 +144,7 @@ def _text(error: BaseException) -> str:
 
 
 def _described(name: str, error: BaseException, file: str) -> dict[str, Any]:
-    """An exception as ``levels`` compares it, and its traceback from the reproduction on."""
+    """An exception as reviews compare it, and its traceback from the reproduction on."""
     frames = traceback.extract_tb(error.__traceback__)
     inside = [at for at, frame in enumerate(frames) if frame.filename == file]
     # All of them, where the code says by ``sys.tracebacklimit`` to show none.
