@@ -33,10 +33,10 @@ _RESULT = NodeResult(_NODE, "completed", "Nothing.", 0.5, evidence=(_LOCATION,))
 
 def properties(schema: str, *path: str) -> dict[str, Any]:
     """The properties of the object at ``path``."""
-    found: Any = loader.read_schema(schema)
+    node: Any = loader.read_schema(schema)
     for step in path:
-        found = found[step]
-    members: dict[str, Any] = found["properties"]
+        node = node[step]
+    members: dict[str, Any] = node["properties"]
     return members
 
 

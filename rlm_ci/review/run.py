@@ -478,8 +478,8 @@ class ChangeReviewJob(ReviewJob):
         if done.agreed.options.get("onward") is None or result is None:
             return report
         options = _by_true_names(done.agreed.options, self.change, done.run)
-        told, changed = options["onward"], options["changed"]
-        begun = CarriedReview.from_dict(told)
+        changed = options["changed"]
+        begun = CarriedReview.from_dict(options["onward"])
         (part,) = report.parts
         left_out = 0
         if part.state is None and begun.is_kept:
@@ -518,10 +518,10 @@ class ChangeReviewJob(ReviewJob):
             "mended": len(mended),
         }
         refuted = [claim.finding for claim in prover.refuted(result)]
-        told = carry_over.carried_summary(begun, number, mended, refuted)
-        told += carry_over.left_out(left_out)
+        addition = carry_over.carried_summary(begun, number, mended, refuted)
+        addition += carry_over.left_out(left_out)
         part = part.replace(
-            summary=printable(f"{part.summary}{told}"),
+            summary=printable(f"{part.summary}{addition}"),
             metrics={**part.metrics, **metrics},
         )
         paths = [file.path for file in done.corpus.files]
@@ -572,10 +572,10 @@ def files_of(change: ChangeSet) -> dict[str, str]:
     languages: dict[str, str] = {}
     for file in change.files():
         if file.status[:1] != "D" and file.new_mode != _SUBMODULE:
-            known = OTHER if file.new_mode == _LINK else language(file.path)
-            if known == OTHER and file.new_mode != _LINK and len(languages) < _FIRST_LINES:
-                known = language(file.path, change.read(file.path, _SCRIPT) or b"")
-            languages[file.path] = known
+            file_language = OTHER if file.new_mode == _LINK else language(file.path)
+            if file_language == OTHER and file.new_mode != _LINK and len(languages) < _FIRST_LINES:
+                file_language = language(file.path, change.read(file.path, _SCRIPT) or b"")
+            languages[file.path] = file_language
     return languages
 
 

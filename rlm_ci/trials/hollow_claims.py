@@ -112,11 +112,11 @@ def signs(path: str, content: bytes, tests: Sequence[TouchedTest]) -> dict[str, 
         inside = _inside(nodes, test)
         claims = _claims(inside, asserting)
         values = _values(inside, path, asserting)
-        given = _given(inside, asserting)
+        passed = _passed(inside, asserting)
         is_of_types = path.endswith(_TYPED) and bool(_OF_TYPES.search(f"{test.name}\n{test.text}"))
         by_name[test.name] = TextSigns(
             len(claims),
-            sum(_is_tautology(node, values, given, path) for node in claims[:_MOST]),
+            sum(_is_tautology(node, values, passed, path) for node in claims[:_MOST]),
             _MOCKS.search(test.text) is not None,
             _HANDLER.search(test.text) is not None,
             is_of_types or _is_of_equality(test.name.rpartition("::")[2], claims),
@@ -274,16 +274,16 @@ def _values(
     return values
 
 
-def _given(nodes: Iterable[Node], asserting: Collection[Node]) -> dict[str, list[tuple[int, str]]]:
+def _passed(nodes: Iterable[Node], asserting: Collection[Node]) -> dict[str, list[tuple[int, str]]]:
     """The statements that give each name of a test to a call, which may change it, by their end."""
-    given: dict[str, list[tuple[int, str]]] = {}
+    passed: dict[str, list[tuple[int, str]]] = {}
     for node in nodes:
         if node.type not in _STATEMENTS or node in asserting:
             continue
         text = text_of(node)
         for name in set(re.findall(r"\w+", text.partition("(")[2])):
-            given.setdefault(name, []).append((node.end_byte, _folded(text)))
-    return given
+            passed.setdefault(name, []).append((node.end_byte, _folded(text)))
+    return passed
 
 
 def _bound_text(text: str, at: int, values: Mapping[str, list[tuple[int, str]]]) -> tuple[str, int]:
@@ -308,7 +308,7 @@ def _folded(text: str) -> str:
 def _is_tautology(
     claim: Node,
     values: Mapping[str, list[tuple[int, str]]],
-    given: Mapping[str, list[tuple[int, str]]],
+    passed: Mapping[str, list[tuple[int, str]]],
     path: str,
 ) -> bool:
     """Whether a claim compares two texts that are the same, or stand for the same."""
@@ -331,7 +331,7 @@ def _is_tautology(
     # What was bound to no call may be another thing since, and so may what a call was given.
     begun, last = min(first, second), claim.start_byte
     others = {
-        name: [row for row in rows if bound not in row[1]] for name, rows in given.items()
+        name: [row for row in rows if bound not in row[1]] for name, rows in passed.items()
     }  # what is not one of the two
     is_changed = any(_is_changed(bound, begun, last, rows) for rows in (values, others))
     return "(" in bound and bound == other and not is_changed

@@ -1,8 +1,7 @@
-"""What a command runs: the commands of package.json's scripts, of recipes, of a shell.
+"""What a command runs.
 
-Validators that wait for changes of files and never end, by their words alone.
-
-Scripts of package.json, targets of a Makefile and shell scripts are followed.
+Scripts of package.json, targets of a Makefile and shell scripts are followed. Their words
+alone show validators that wait for changes of files and never end.
 """
 
 from __future__ import annotations
@@ -258,33 +257,33 @@ def find(command: str, text: Callable[[str], str], *, is_ci: bool = False) -> Wa
     ``text`` gives the text of a file of the repository, or "".
     """
     for script_command in islice(commands(command, text), _MOST):
-        words, place = list(script_command.words), script_command.origin
+        words, origin = list(script_command.words), script_command.origin
         for at, word in enumerate(words):
-            name, rest = os.path.basename(word), words[at + 1 :]
+            name, arguments = os.path.basename(word), words[at + 1 :]
             is_program = not at or os.path.basename(words[0]) in _LAUNCHERS
-            if not is_program or not _watches(name, rest, is_ci=is_ci):
+            if not is_program or not _watches(name, arguments, is_ci=is_ci):
                 continue
-            once = [one for one in rest if not _ON.fullmatch(one)]
+            once = [argument for argument in arguments if not _ON.fullmatch(argument)]
             if name == "vitest":
-                once = ["run", *(one for one in once if one not in ("watch", "dev", "-w"))]
+                once = ["run", *(word for word in once if word not in ("watch", "dev", "-w"))]
             elif name in _SHORT:
-                once = [one for one in once if one != "-w"]
+                once = [word for word in once if word != "-w"]
             program = ["npx", name] if name in _RUNNERS and name != "bun" else [name]
             return WatchedCommand(
                 printable(shlex.join(words))[:_SHOWN],
-                place,
-                printable(shlex.join((*program, *once))) if once != rest else "",
-                ends=name == "vitest" and once[1:] == rest,
+                origin,
+                printable(shlex.join((*program, *once))) if once != arguments else "",
+                ends=name == "vitest" and once[1:] == arguments,
             )
     return None
 
 
 def _watches(name: str, words: list[str], *, is_ci: bool) -> bool:
     """Whether a program with these words watches, where it has a terminal."""
-    has_false = any(_ON.fullmatch(one) and after == "false" for one, after in pairwise(words))
+    has_false = any(_ON.fullmatch(word) and after == "false" for word, after in pairwise(words))
     if has_false or any(map(_OFF.fullmatch, words)):
         return False
-    first = next((one for one in words if not one.startswith("-")), "")
+    first = next((word for word in words if not word.startswith("-")), "")
     if name == "node":  # behind its script, options are those of the script
         return "--watch" in (words[: words.index(first)] if first else words)
     if name == "vitest" and first not in ("run", "bench", "list", "related", "init"):

@@ -6,10 +6,9 @@ For a run: make an empty folder, add ``environment(folder, root, base)`` to the 
 ``refused(output)``, the plugin could not be imported (a Makefile that sets PYTHONPATH, ``python
 -I``) and nothing ran: run again with ``plugin=False``, and pytest prints each test in its summary.
 
-How many tests a validator ran, from the summary that its runner prints.
-
-Code under test can forge this output, so it is one guard among others: the last verdict, with the
-old tests in a fresh folder, decides.
+How many tests a validator ran comes from the summary that its runner prints. Code under test can
+forge this output, so it is one guard among others: the last verdict, with the old tests in a fresh
+folder, decides.
 
 Unlike named outcomes, counts need no option of the runner. A parser's tally shows whether exit code
 0 is right: it counts an error as a failure and an expected failure as passed. A count is of the
@@ -138,11 +137,11 @@ def _row(line: str) -> list[str]:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return []
-    if not isinstance(row, list) or not row or not all(isinstance(one, str) for one in row):
+    if not isinstance(row, list) or not row or not all(isinstance(field, str) for field in row):
         return []
     if len(row) != _LENGTHS.get(row[0]):
         return []
-    return [one[:_TEXT].encode("utf-8", "replace").decode() for one in row]
+    return [field[:_TEXT].encode("utf-8", "replace").decode() for field in row]
 
 
 def _outcome(path: str, name: str, case: str, state: str, message: str) -> TestOutcome:
@@ -306,6 +305,6 @@ def _listed(runner: str, text: str) -> CollectedTests | None:
     if runner == "go -v" and not _GO_RUN.search(text):
         return None
     line, not_run = _SUMMARY_LINES[runner]
-    rests = re.findall(line, text, re.MULTILINE)
-    skipped = sum(1 for rest in rests if re.search(not_run, rest))
-    return CollectedTests(runner, len(rests), skipped) if rests else None
+    ends = re.findall(line, text, re.MULTILINE)
+    skipped = sum(1 for end in ends if re.search(not_run, end))
+    return CollectedTests(runner, len(ends), skipped) if ends else None

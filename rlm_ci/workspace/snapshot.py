@@ -429,12 +429,12 @@ def _untracked(
         *(f"--exclude={pattern}" for pattern in patterns),
     ]
     if repository.git_dir:
-        found = repository.run(*args, "--full-name", "--exclude-standard")
+        listing = repository.run(*args, "--full-name", "--exclude-standard")
     else:
         remove_index(private.path(_TAKEN))
         args.append("--exclude-per-directory=.gitignore")
-        found = private.write(repository.root, _TAKEN, *args)
-    return (os.fsdecode(name) for name in found.split(b"\0") if name)
+        listing = private.write(repository.root, _TAKEN, *args)
+    return (os.fsdecode(name) for name in listing.split(b"\0") if name)
 
 
 def is_whole_repository(root: str, path: str) -> bool:
@@ -487,17 +487,17 @@ class PathInspector:
             return None
 
     def _is_real(self, folder: str) -> bool:
-        known = self._real.get(folder)
-        if known is None:
-            known = self._is_real(folder.rpartition("/")[0])
-            if known:
+        is_real = self._real.get(folder)
+        if is_real is None:
+            is_real = self._is_real(folder.rpartition("/")[0])
+            if is_real:
                 try:
                     mode = os.lstat(os.path.join(self._root, folder)).st_mode
-                    known = stat.S_ISDIR(mode)
+                    is_real = stat.S_ISDIR(mode)
                 except (FileNotFoundError, NotADirectoryError):
-                    known = False
-            self._real[folder] = known
-        return known
+                    is_real = False
+            self._real[folder] = is_real
+        return is_real
 
 
 def parents(path: str) -> Iterator[str]:
@@ -509,8 +509,8 @@ def parents(path: str) -> Iterator[str]:
 
 def folders(paths: Iterable[str]) -> set[str]:
     """All folders that hold any of ``paths``, at whatever distance, without the top."""
-    found = {path.rpartition("/")[0] for path in paths}
-    return {outer for folder in found for outer in (folder, *parents(folder)) if outer}
+    folders = {path.rpartition("/")[0] for path in paths}
+    return {outer for folder in folders for outer in (folder, *parents(folder)) if outer}
 
 
 def _is_plain(path: str) -> bool:

@@ -40,18 +40,18 @@ def locations_held(
     The folder may come from anywhere, so each content must match its hash.
     """
     findings = (finding for finding in report.findings if finding.rule.startswith(_OWN))
-    wanted = dict.fromkeys(location for finding in findings for location in finding.evidence)
+    locations = dict.fromkeys(location for finding in findings for location in finding.evidence)
     begun = _snapshot(folder)
-    if not wanted or begun is None:
+    if not locations or begun is None:
         return frozenset()
     with files.scratch("rlm-ci-") as scratch:
         git = PrivateGit(scratch, environ)
         git.make((*_objects(folder), *object_folders(repository)), sha256=is_sha256(begun.commit))
         sides = {"old": _entries(git, begun.tree), "new": _result(git, folder, begun)}
-        entries = {location: sides[location.side].get(location.path) for location in wanted}
+        entries = {location: sides[location.side].get(location.path) for location in locations}
         contents = _contents(git, {entry.oid for entry in entries.values() if entry})
     # git does not look whether an object is what its name says.
-    known = {
+    lines_by_path = {
         oid: content
         for oid, content in contents.items()
         if content is not None and repository.blob_id(content) == oid
@@ -60,18 +60,18 @@ def locations_held(
         location
         for location, entry in entries.items()
         if entry is not None
-        and entry.oid in known
-        and evidence.flaw(location, known[entry.oid], entry.oid) is None
+        and entry.oid in lines_by_path
+        and evidence.flaw(location, lines_by_path[entry.oid], entry.oid) is None
     )
 
 
 def _contents(git: PrivateGit, oids: Iterable[str]) -> Mapping[str, bytes | None]:
     """The contents that can be had; a hostile folder may name any size, or break off."""
-    found: dict[str, bytes | None] = {}
+    contents: dict[str, bytes | None] = {}
     for oid in sorted(oids):  # one by one: what is damaged takes no other along
         with suppress(RlmCiError):
-            found[oid] = git.objects.read_small([oid], _LIMIT)[0]
-    return found
+            contents[oid] = git.objects.read_small([oid], _LIMIT)[0]
+    return contents
 
 
 def _snapshot(folder: str) -> Snapshot | None:
@@ -83,16 +83,16 @@ def _snapshot(folder: str) -> Snapshot | None:
 
 def _objects(folder: str) -> tuple[str, ...]:
     """The objects of the run, if they lead nowhere else."""
-    place = os.path.realpath(folder)
+    path = os.path.realpath(folder)
     for name in ("git", "objects", "objects"):
-        place = os.path.join(place, name)
-        if os.path.islink(place) or not os.path.isdir(place):
+        path = os.path.join(path, name)
+        if os.path.islink(path) or not os.path.isdir(path):
             return ()
     try:
-        others = files.read_inside(place, "info/alternates", 0)
+        others = files.read_inside(path, "info/alternates", 0)
     except files.UnreadableError as error:
-        return (place,) if error.missing else ()
-    return () if others else (place,)
+        return (path,) if error.missing else ()
+    return () if others else (path,)
 
 
 def put(folder: str, tree: str, environ: Mapping[str, str]) -> None:
@@ -112,8 +112,8 @@ def _result(git: PrivateGit, folder: str, begun: Snapshot) -> Mapping[str, TreeE
     """The files of the result, or those that its patch makes."""
     with suppress(files.UnreadableError, UnicodeDecodeError):
         tree = files.read_inside(folder, f"git/{RESULT}", 1024).decode("ascii").strip()
-        if is_object_id(tree) and (found := _entries(git, tree)):
-            return found
+        if is_object_id(tree) and (entries := _entries(git, tree)):
+            return entries
     index = "result.index"
     with suppress(files.UnreadableError, RlmCiError):
         patch = files.read_inside(folder, PATCH, _LIMIT)

@@ -169,15 +169,15 @@ class Workspace:
 
     def contents(self, oids: Iterable[str]) -> list[bytes | None]:
         """The blobs of these ids; None for one that is not there."""
-        wanted = list(oids)
-        return self._git.objects.read(*wanted) if wanted else []
+        requested = list(oids)
+        return self._git.objects.read(*requested) if requested else []
 
     def sizes(self, oids: Iterable[str]) -> Mapping[str, int]:
         """The bytes of these blobs, -1 for one that is not there; asked for once each."""
         unknown = [oid for oid in oids if oid not in self._sizes]
         if unknown:
-            found = self._git.objects.sizes(unknown)
-            self._sizes.update(zip(unknown, found, strict=True))
+            sizes = self._git.objects.sizes(unknown)
+            self._sizes.update(zip(unknown, sizes, strict=True))
         return self._sizes
 
     def status(self, base: str, tree: str) -> str:
@@ -305,7 +305,7 @@ class Workspace:
         """The snapshot of an earlier start, if there was one, and its objects."""
         path = os.path.join(self._place, _RECORD)
         try:
-            found = Snapshot.from_dict(json.loads(files.read(path, _RECORD_LIMIT)))
+            snapshot = Snapshot.from_dict(json.loads(files.read(path, _RECORD_LIMIT)))
         except (files.UnreadableError, ValueError, KeyError, TypeError) as error:
             reason = f"{type(error).__name__}: {error}"
             if isinstance(error, files.UnreadableError):
@@ -317,8 +317,8 @@ class Workspace:
                 where=path,
                 hint="start a new run",
             ) from None
-        self._git.make(object_folders(self._repository), sha256=is_sha256(found.commit))
-        return found
+        self._git.make(object_folders(self._repository), sha256=is_sha256(snapshot.commit))
+        return snapshot
 
     def forget(self) -> None:
         """Let a resumed run take a new snapshot: nothing was done with this one."""
@@ -342,8 +342,8 @@ def _size(path: str) -> int:
     """The bytes of a file, or of all files in a folder."""
     if os.path.islink(path) or not os.path.isdir(path):
         return 0 if not os.path.isfile(path) else os.path.getsize(path)
-    found = (os.path.join(top, name) for top, _, names in os.walk(path) for name in names)
-    return sum(os.lstat(one).st_size for one in found)
+    paths = (os.path.join(top, name) for top, _, names in os.walk(path) for name in names)
+    return sum(os.lstat(file).st_size for file in paths)
 
 
 def _shown(rows: bytes) -> str:

@@ -309,19 +309,19 @@ def test_what_is_too_much_is_clamped_and_recorded(stage: Asking) -> None:
     ended, run = stage.ask(env=env)
     assert ended.code == 0, ended
     turn = turns(run)[0]
-    assert {one["what"]: (one["asked"], one["given"]) for one in turn["clamped"]} == {
+    assert {row["what"]: (row["asked"], row["given"]) for row in turn["clamped"]} == {
         "searches": (5, 4), "reads": (2, 1), "subcalls": (3, 2), "searches[1].top_k": (9, 1),
         "reads[0].bytes": (10**12, 100), "subcalls[0].max_input_bytes": (10**9, 120_000),
         "subcalls[1].snippets": (9, 8), "subcalls[1].snippets[0].bytes": (9000, 8192),
     }  # fmt: skip
-    assert [one["top_k"] for one in turn["searches"]] == [1] * 4
-    assert [len(one["hits"]) for one in turn["searches"]] == [1] * 4
-    assert [one["bytes"] for one in turn["reads"]] == [100]
-    assert [one["input_bytes"] for one in turn["subcalls"]] == [65536, 4000]
+    assert [search["top_k"] for search in turn["searches"]] == [1] * 4
+    assert [len(search["hits"]) for search in turn["searches"]] == [1] * 4
+    assert [read["bytes"] for read in turn["reads"]] == [100]
+    assert [subcall["input_bytes"] for subcall in turn["subcalls"]] == [65536, 4000]
     previews = [
-        one["end"] - one["start"]
-        for one in json.loads(run.text("rlm/planner/1/attempt-1/meta.json"))["sections"]
-        if one["kind"] == "search"
+        section["end"] - section["start"]
+        for section in json.loads(run.text("rlm/planner/1/attempt-1/meta.json"))["sections"]
+        if section["kind"] == "search"
     ]
     assert len(previews) == 4
     assert max(previews) <= 40

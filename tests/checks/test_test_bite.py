@@ -225,7 +225,7 @@ def test_a_test_whose_marks_alone_changed_claims_nothing_new(
     repo.write("tests/test_none.py", tests.format(old, argument))
     after = {"cart.py": UNTESTED, "tests/test_none.py": tests.format("", "")}
     part = judged(shop(repo, after, "Fix the total of no prices"))
-    (same,) = (one for one in part.findings if "without" in one.rule)
+    (same,) = (finding for finding in part.findings if "without" in finding.rule)
     assert (same.subject, same.severity) == ("test_none", severity)
 
 
@@ -281,7 +281,7 @@ def test_a_table_of_an_older_test_may_need_the_change(
     tests = f"{older.replace('CASES = [[1]]', after)}{new}"
     change = {"cart.py": UNTESTED, "tests/test_cases.py": tests}
     part = judged(shop(repo, change, "Fix the total of no prices"))
-    (same,) = (one for one in part.findings if "without" in one.rule)
+    (same,) = (finding for finding in part.findings if "without" in finding.rule)
     assert (same.subject, same.severity) == ("test_none", severity)
 
 

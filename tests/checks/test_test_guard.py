@@ -123,10 +123,10 @@ def test_an_example_of_go_that_lost_its_output_is_a_removed_test(repo: GitRepo, 
     example = "package a\n\nfunc ExampleAdd() {\n\tprint(1)\n\t// Output: 1\n}\n"
     repo.write("a_test.go", example).commit()
     repo.write("a_test.go", example.replace("Output: 1", end)).commit()
-    (found,) = judge(last_commit(repo)).findings
-    assert (found.rule, found.severity) == ("test-guard/test-removed", Severity.MEDIUM)
-    assert found.message == "ExampleAdd is gone"
-    assert found.evidence[0].quote == "func ExampleAdd() {"
+    (finding,) = judge(last_commit(repo)).findings
+    assert (finding.rule, finding.severity) == ("test-guard/test-removed", Severity.MEDIUM)
+    assert finding.message == "ExampleAdd is gone"
+    assert finding.evidence[0].quote == "func ExampleAdd() {"
 
 
 def test_a_tool_may_move_to_a_script_that_did_not_change(shop: GitRepo) -> None:

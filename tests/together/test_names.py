@@ -267,8 +267,8 @@ def test_the_same_name_in_one_file(tmp_path: Path) -> None:
 def test_a_name_that_one_moves_to_where_the_other_adds_it(tmp_path: Path) -> None:
     top = f"import json\n\n\n{PARSE}\n\n{FILES['shop/till.py']}"
     end = f"{FILES['shop/till.py']}\n\ndef parse(text):\n    return text.lower()\n"
-    one = {"shop/text.py": "import re\n", "shop/till.py": top}
-    messages = shop(tmp_path).sides(one=one, two={"shop/till.py": end})
+    changed = {"shop/text.py": "import re\n", "shop/till.py": top}
+    messages = shop(tmp_path).sides(one=changed, two={"shop/till.py": end})
     assert messages == [
         "added-twice medium: one and two both add `parse` (shop/till.py:4 and shop/till.py:8)"
     ]
@@ -300,9 +300,9 @@ def test_what_each_file_of_a_package_of_go_may_have(tmp_path: Path) -> None:
 def test_a_file_that_both_move_brings_its_names_once(tmp_path: Path) -> None:
     text = f"{FILES['shop/till.py']}\n\ndef slug(word):\n    return word\n"
     files = {**FILES, "shop/till.py": text}
-    one = {"shop/till.py": None, "shop/desk.py": text}
+    changed = {"shop/till.py": None, "shop/desk.py": text}
     two = {"shop/till.py": None, "shop/desk.py": text.replace("return word", "return word.lower()")}
-    messages = shop(tmp_path, files).sides(one=one, two=two)
+    messages = shop(tmp_path, files).sides(one=changed, two=two)
     assert not [message for message in messages if "added-twice" in message], messages
 
 
@@ -373,10 +373,12 @@ def test_a_method_of_go_called_as_a_function_is_no_use_of_it(tmp_path: Path) -> 
 def test_a_package_of_go_is_called_as_its_files_say(tmp_path: Path, folder: str) -> None:
     text = f"{GO['text/text.go']}\ntype two struct{{}}\n"
     files = {"go.mod": GO["go.mod"], f"{folder}/text.go": text}
-    one = {f"{folder}/text.go": text.replace("func Parse(s string", "func Parse(s string, n int")}
+    longer = text.replace("func Parse(s string", "func Parse(s string, n int")
     module = GO["go.mod"].split()[1]
     test = f'package text_test\n\nimport text "{module}/{folder}"\n\nvar parsed = text.Parse("a")\n'
-    (message,) = shop(tmp_path, files).sides(one=one, two={f"{folder}/text_test.go": test})
+    (message,) = shop(tmp_path, files).sides(
+        one={f"{folder}/text.go": longer}, two={f"{folder}/text_test.go": test}
+    )
     assert "changes `Parse` (" in message
 
 

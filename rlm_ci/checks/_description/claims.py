@@ -170,8 +170,8 @@ def claims(title: str, body: str) -> list[Claim]:
     """
     first, *lines = _lines(title, body)
     of_title = _of_line(first, is_title=True)
-    found = (claim for line in lines for claim in _of_line(line, is_title=False))
-    results = dict.fromkeys(islice(chain(of_title, found), _MOST))
+    of_body = (claim for line in lines for claim in _of_line(line, is_title=False))
+    results = dict.fromkeys(islice(chain(of_title, of_body), _MOST))
     added, removed = (
         {name for claim in results if claim.kind == kind for name in claim.names}
         for kind in (ADDS, REMOVES)

@@ -230,14 +230,14 @@ def _with_parts(
         extra = _extra(judgement, run, target)
         return extra_parts.add(extra, report, judgement.changes, target)
 
-    whole, state = added(report)
-    review = next((part for part in whole.parts if part.id == _REVIEW), None)
+    full, state = added(report)
+    review = next((part for part in full.parts if part.id == _REVIEW), None)
     is_limited = settings.sources["budget_usd"] == _ROOF
     if budget is not None and review is not None and is_limited and not budget.lets_ask(review):
         budget = budget.replace(is_short=True)
         _limit(settings, budget)
-        whole, state = added(report.replace(usage=whole.usage))
-    return whole, to, state
+        full, state = added(report.replace(usage=full.usage))
+    return full, to, state
 
 
 def _budget(

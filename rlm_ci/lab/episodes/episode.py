@@ -2,11 +2,8 @@
 
 Children are episodes of the same run: they share its record, ledger, clock and slots.
 
-An episode in the tree of a run: where it is, what it works in, and its end.
-
-``rlm/trajectory.jsonl``: the steps of an episode and its end, one JSON object a line.
-
-It follows from the run's record: a resumed run writes it again from its beginning.
+``rlm/trajectory.jsonl`` has the steps of an episode and its end, one JSON object a line. It follows
+from the run's record: a resumed run writes it again from its beginning.
 """
 
 from __future__ import annotations
@@ -228,14 +225,14 @@ class EpisodeServices(Value):
         """Run the episode of a child. Raises what ends the whole run."""
         options = self.options
         above, _, number = delegation.path.rpartition("/")
-        place, steps = delegation.path, task.max_steps or _CHILD_STEPS
+        path, steps = delegation.path, task.max_steps or _CHILD_STEPS
         if isinstance(task, ReplTask):  # its block is the fact
-            place, steps = task.folder, CHILD_TURNS
-            number = ".".join(place.split("/")[-2:])
-        elif self.replay and self.record.find(CHILD, place, {}) is None:
+            path, steps = task.folder, CHILD_TURNS
+            number = ".".join(path.split("/")[-2:])
+        elif self.replay and self.record.find(CHILD, path, {}) is None:
             return ChildResult("", reason=OVER)
         else:
-            self.record.fact(CHILD, place, {}, lambda: {"started": True})
+            self.record.fact(CHILD, path, {}, lambda: {"started": True})
         parent = self.ids[above]
         end = self._run(
             EpisodeNode(
@@ -246,7 +243,7 @@ class EpisodeServices(Value):
                 task.environment or options.environment,
                 options.sub_model or options.model,
                 min(steps, options.max_steps),
-                place,
+                path,
             )
         )
         outcome = (end.answer, end.completed, end.steps, end.reward, end.reason)

@@ -316,8 +316,8 @@ class ReplSetups:
         context = self._context if node.parent is None else None
         if context is None:
             text = io.BytesIO(encodable(task.context or task.task).encode())
-            place = os.path.join(services.scratch, *folder.split("/"))
-            built = context = build(text, place, encoding=BYTES)
+            path = os.path.join(services.scratch, *folder.split("/"))
+            built = context = build(text, path, encoding=BYTES)
         environment = self._episodes.environment(context, node.delegation, folder, services)
         opening = self._episodes.opening(task.task, context, node.delegation).messages()
         prompts = [(str(message["role"]), str(message["content"])) for message in opening]
@@ -338,7 +338,7 @@ class ReplSetups:
         )  # fmt: skip
 
 
-def _no_scratch(_place: str) -> AbstractContextManager[Environment]:
+def _no_scratch(_path: str) -> AbstractContextManager[Environment]:
     raise RuntimeError("a REPL tries no branches")
 
 

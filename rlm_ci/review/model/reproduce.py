@@ -152,7 +152,7 @@ FAULT, WRONG_TEST, UNSURE = _VERDICTS = ("fault", "wrong_test", "unsure")
 #: What a judgement has besides its verdict and its reason.
 _MORE: Mapping[str, Mapping[str, Any]] = {
     "line": {"type": "string"},
-    "severity": {"enum": [one.label for one in Severity]},
+    "severity": {"enum": [severity.label for severity in Severity]},
     "shown": {"type": "string"},
 }
 _SCHEMA = "review-reproduction.schema.json"

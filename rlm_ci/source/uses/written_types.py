@@ -94,11 +94,11 @@ def shape(signature: str, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _taken(parts: Sequence[str]) -> tuple[str, ...]:
     """The types of the parameters of Go, which may have names, one type for several of them."""
-    named = [_GO_NAMED.match(part) for part in parts]
+    matches = [_GO_NAMED.match(part) for part in parts]
     types: list[str] = []
-    for part, match in zip(reversed(parts), reversed(named), strict=True):
+    for part, match in zip(reversed(parts), reversed(matches), strict=True):
         written = part[match.end() :] if match else part
-        if not match and any(named):  # a name alone has the type of the next
+        if not match and any(matches):  # a name alone has the type of the next
             types.append(types[-1] if types else part)
             continue
         # Within a function's type names may differ.

@@ -401,9 +401,11 @@ def _about(files: Mapping[str, FileFacts], world: PageSources) -> dict[str, str]
     It is about the project if it has its name, or a word of the manifest's description.
     """
     tops = sorted((not path.lower().endswith(".md"), path) for path in files if "/" not in path)
-    said = [(path, about) for _, path in tops if (about := _introduced(files[path])) is not None]
-    statements = [pair for pair in said if is_readme(pair[0])][:1]
-    manifests = [pair for pair in said if not is_readme(pair[0])][:1]
+    introduced = [
+        (path, about) for _, path in tops if (about := _introduced(files[path])) is not None
+    ]
+    statements = [pair for pair in introduced if is_readme(pair[0])][:1]
+    manifests = [pair for pair in introduced if not is_readme(pair[0])][:1]
     if not statements or (manifests and not _is_about(statements[0][1], manifests[0][1], files)):
         statements = [*manifests, *statements]
     if not statements:

@@ -233,11 +233,11 @@ class TestFiles:
     def cell(self, file: FileFacts, number: int) -> str:
         """So many links to the tests of a file, first to those within it, and how many more."""
         inside = [note for note in file.notes if note.kind == INNER_TESTS]
-        places = [(file.path, note.line_start, note.line_end) for note in inside]
+        spans = [(file.path, note.line_start, note.line_end) for note in inside]
         beside = [facts.path for facts in self.of(file) if facts.outline.lines]
-        links = [self._register.link(*place, cell=True) for place in places[:number]]
+        links = [self._register.link(*span, cell=True) for span in spans[:number]]
         links += [self._register.file(path, cell=True) for path in beside[: number - len(links)]]
-        total = len(places) + len(beside)
+        total = len(spans) + len(beside)
         return listed(links, len(links), total) if links else "none by name or import"
 
     def of(self, file: FileFacts) -> list[FileFacts]:

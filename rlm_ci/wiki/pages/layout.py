@@ -294,8 +294,8 @@ def _chosen(
     notes = {note for file in files for note in file.notes if note.kind == TESTS}
     if not notes:
         return set()
-    known = {test.path for test in tests}
-    by_path = {facts.path: facts for facts in code if facts.path not in known}
+    test_paths = {test.path for test in tests}
+    by_path = {facts.path: facts for facts in code if facts.path not in test_paths}
     chosen: set[str] = set()
     for note in sorted(notes, key=lambda note: note.text):
         pattern = re.compile(note.text)

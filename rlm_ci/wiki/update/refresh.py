@@ -63,14 +63,14 @@ def with_called(prose: Mapping[str, Prose], corpus: Corpus, survey: Survey) -> d
     walks = call_walks(survey.facts, survey.layout, survey.graph, corpus)
     calls: dict[ProseSentence, list[Definition]] = {}
     for sentence in judged:
-        found = (
+        definitions = (
             definition
             for quote in sentence.quotes
             if quote.path in survey.layout.owner
             for definition in walks.called(quote.path, quote.line_start, quote.line_end)
         )
-        calls[sentence] = list(dict.fromkeys(found))
-    paths = {definition.path for found in calls.values() for definition in found}
+        calls[sentence] = list(dict.fromkeys(definitions))
+    paths = {definition.path for definitions in calls.values() for definition in definitions}
     known: dict[tuple[str, str, int], NamedDefinition] = {}
     for file, content in contents(corpus, (file for file in corpus.files if file.path in paths)):
         for name, first, definition in QuotedFile(file.path, content).functions():

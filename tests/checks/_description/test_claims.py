@@ -38,13 +38,13 @@ def test_a_claim_of_a_known_form(title: str, kind: str, names: tuple[str, ...]) 
     ],
 )
 def test_a_name_that_came_and_went_is_no_claim(body: str, names: list[str]) -> None:
-    found = [name for one in claims.claims("Move the sum out", body) for name in one.names]
-    assert found == names
+    results = claims.claims("Move the sum out", body)
+    assert [name for claim in results for name in claim.names] == names
 
 
 def test_the_title_speaks_for_all_commits() -> None:
-    found = claims.claims("Add `sum_of`", "* remove `sum_of` from the list\n* drop `total_of`")
-    assert [(one.kind, one.names) for one in found] == [
+    results = claims.claims("Add `sum_of`", "* remove `sum_of` from the list\n* drop `total_of`")
+    assert [(claim.kind, claim.names) for claim in results] == [
         (claims.ADDS, ("sum_of",)), (claims.REMOVES, ("total_of",)),
     ]  # fmt: skip
 

@@ -293,7 +293,7 @@ def test_a_name_that_a_record_writes_otherwise_hides_no_finding(
         stage.repo.write(name, "def more(word):\n    return eval(word)\n")
     stage.repo.commit()
     report = stage.cli("review", "--base", base, "--format", "json").json()
-    marks = [one["suppression"] for one in report["findings"] if one["rule"] == "review/ruff-s307"]
+    marks = [row["suppression"] for row in report["findings"] if row["rule"] == "review/ruff-s307"]
     assert marks == [None] * len(names)
 
 

@@ -35,14 +35,14 @@ SCORES = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=4)
 
 @given(st.lists(SCORES, min_size=1, max_size=3))
 def test_an_interval_holds_the_mean_and_is_the_same_each_time(groups: list[list[float]]) -> None:
-    found = summary.bootstrap(groups)
-    assert found is not None
-    low, high = found
-    assert low - 1e-9 <= summary.mean([one for group in groups for one in group]) <= high + 1e-9
-    assert summary.bootstrap(groups) == found
+    interval = summary.bootstrap(groups)
+    assert interval is not None
+    low, high = interval
+    assert low - 1e-9 <= summary.mean([value for group in groups for value in group]) <= high + 1e-9
+    assert summary.bootstrap(groups) == interval
 
 
 def test_an_interval_is_that_of_theory() -> None:
     """Of 40 repeats of one case, half of them right: about 0.5 ± 1.96 × sqrt(.25 / 40)."""
-    found = summary.bootstrap([[0.0, 1.0] * 20])
-    assert found == pytest.approx((0.345, 0.655), abs=0.03)
+    interval = summary.bootstrap([[0.0, 1.0] * 20])
+    assert interval == pytest.approx((0.345, 0.655), abs=0.03)

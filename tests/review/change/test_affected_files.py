@@ -31,8 +31,8 @@ def marks(repo: GitRepo, **edits: str) -> dict[str, str]:
         repo.write(f"shop/{name}.py", text)
     commit = repo.commit()
     repository = Repository(*discover(str(repo.path)), os.environ)
-    near = AffectedFiles(plan.corpus(plan.RepositoryScope(commit=commit), repository, ()))
-    return {name: near.mark(f"shop/{name}") for name in map(os.path.basename, FILES)}
+    affected_files = AffectedFiles(plan.corpus(plan.RepositoryScope(commit=commit), repository, ()))
+    return {name: affected_files.mark(f"shop/{name}") for name in map(os.path.basename, FILES)}
 
 
 @pytest.fixture

@@ -37,12 +37,12 @@ def made(
     exclude: tuple[str, ...] = (),
 ) -> ChangePrompts:
     change = change_of(repo, base)
-    here = plan.RepositoryScope(
+    scope = plan.RepositoryScope(
         commit=change.head, base=change.base, merge_base=change.merge_base, exclude=exclude
     )
     gone = [path for path, kind in change.kinds.items() if kind == "D"]
-    near = AffectedFiles(plan.corpus(here, change.repository, ()), gone)
-    return prompts_of(change, near, here, room, asked)
+    affected_files = AffectedFiles(plan.corpus(scope, change.repository, ()), gone)
+    return prompts_of(change, affected_files, scope, room, asked)
 
 
 def listed(found: ChangePrompts) -> dict[tuple[str, str, int], str]:

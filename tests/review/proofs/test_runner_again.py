@@ -40,10 +40,10 @@ def test_proofs_are_run_again(shop: ProofPlace, tmp_path: Path) -> None:
     assert runner.run(str(tmp_path), shop, told.append, "aa") == runner.ProofsAgain(1)
     assert told == ["running the proof of aa"]
     told.clear()
-    found = runner.run(str(tmp_path), shop, told.append)
+    results = runner.run(str(tmp_path), shop, told.append)
     assert told == ["running the proof of aa", "running the proof of bb"]
-    assert found.ran == 2
-    (problem,) = found.problems
+    assert results.ran == 2
+    (problem,) = results.problems
     assert problem.startswith(
         f"proof of bb: now {FAILS}, failed at the base; it was {FAILS}, passed"
     )

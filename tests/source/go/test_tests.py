@@ -105,12 +105,12 @@ def test_what_runs_a_suite_counts_as_a_test_and_an_example_without_output_does_n
 
 @pytest.mark.parametrize("body", EXAMPLES)
 def test_an_example_runs_if_its_last_comment_begins_as_an_output(body: str) -> None:
-    found = go_tests(f"func ExampleA() {{\n{body}\n}}\n")
-    assert bool(found.tests) is EXAMPLES[body]
-    for example in found.tests:
+    examples = go_tests(f"func ExampleA() {{\n{body}\n}}\n")
+    assert bool(examples.tests) is EXAMPLES[body]
+    for example in examples.tests:
         assert example.output is not None
         start, end = example.output
-        assert found.content[start:end].lower().removeprefix(b"unordered ") == b"output:"
+        assert examples.content[start:end].lower().removeprefix(b"unordered ") == b"output:"
 
 
 @pytest.mark.full

@@ -422,8 +422,8 @@ MANY = {
 
 
 def test_many_classes_of_one_base_become_a_row(repo: GitRepo, tmp_path: Path) -> None:
-    found = rows(repo, tmp_path, MANY)
-    assert [row.partition(" | `shop/all.py#L5")[0] for row in found] == [
+    table = rows(repo, tmp_path, MANY)
+    assert [row.partition(" | `shop/all.py#L5")[0] for row in table] == [
         "`Item`: "
         + ", ".join(f"`Item{n}`" for n in range(8))
         + " | made from `shop/all.py#L1` | each is a class"

@@ -215,8 +215,8 @@ def test_a_page_says_each_thing_once_and_calls_it_what_it_is(repo: GitRepo, tmp_
         r"\| \[net\]\(modules/net.md\) \| largest definition: \[`A`\]\S* \| 7 \|", index
     )
     assert "| [tool](modules/tool.md) |  | 2 |" in index
-    said = "2 files of Shell without public names, the largest [`tool/up.sh`]"
-    assert f"| [tool](modules/tool.md) | {said}" in texts["index.md"]
+    summary = "2 files of Shell without public names, the largest [`tool/up.sh`]"
+    assert f"| [tool](modules/tool.md) | {summary}" in texts["index.md"]
     assert "- script `net` " in index
     assert "- `make all` " in index
     assert "`html`" not in index

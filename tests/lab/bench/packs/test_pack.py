@@ -245,9 +245,15 @@ def test_a_context_is_a_file_of_the_packs_folder(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_every_bundled_case_has_a_context_an_answer_and_a_scorer(tmp_path: Path) -> None:
-    known = pack.load()
-    assert known.keys() >= {"dspy_quick", "dynamic_web_filtering", "needle", "aggregation", "pairs"}
-    for preset in known.values():
+    loaded = pack.load()
+    assert loaded.keys() >= {
+        "dspy_quick",
+        "dynamic_web_filtering",
+        "needle",
+        "aggregation",
+        "pairs",
+    }
+    for preset in loaded.values():
         assert preset.description
         for number, case in enumerate(preset.cases):
             assert case.scorer, case.case_id
