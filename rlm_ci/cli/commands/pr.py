@@ -28,6 +28,7 @@ from rlm_ci.console import output
 from rlm_ci.console.failures import failure
 from rlm_ci.console.messages import say
 from rlm_ci.console.progress import Progress
+from rlm_ci.git.errors import no_repository
 from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge.judge import judge, open_repository, read_templates
 from rlm_ci.judge.options import (
@@ -455,11 +456,17 @@ def _write(path: str, text: str, run_id: str | None) -> None:
 
 
 def _hold(judgement: Judgement) -> Run | None:
-    """A new run for the files; None if ``--out`` takes them all."""
+    """A new run for the files; None if ``--out`` takes them all.
+
+    Raises ConfigError outside of a work tree, where nobody looks for runs; a job of GitHub Actions
+    that forgot its checkout posts the report.
+    """
     settings = judgement.settings
     if settings.out and not settings.fix:
         return None
     root = judgement.repository.root
+    if judgement.repository.git_dir is None and not settings.github.actions:
+        raise no_repository(root)
     files.require_inside(root, os.path.join(root, settings.runs_dir))
     task = settings.task
     if not task or not is_task_id(task):

@@ -159,6 +159,22 @@ def test_outside_of_a_repository_nothing_is_clean(cli: Cli, tmp_path: Path) -> N
     assert sorted(os.listdir(tmp_path / "out")) == FILES
 
 
+@pytest.mark.parametrize("is_bare", [False, True])
+def test_outside_of_a_work_tree_no_run_is_written(
+    cli: Cli, repo: GitRepo, tmp_path: Path, is_bare: bool
+) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    if is_bare:
+        repo.write("a.py", "").commit()
+        repo.clone(folder, bare=True)
+    before = sorted(os.listdir(folder))
+    ended = cli("pr", cwd=folder)
+    assert ended.code == 5
+    assert "hint: " in ended.stderr
+    assert sorted(os.listdir(folder)) == before
+
+
 @pytest.mark.parametrize("bad", ["= 3", "max = 3", "fail_level = 'no'", "two"])
 def test_a_config_file_that_cannot_be_obeyed_is_reported(
     cli: Cli, feature: tuple[GitRepo, str, str], tmp_path: Path, bad: str
