@@ -55,6 +55,10 @@ _FAR, _WIDE, _LONGEST = 120, 1 << 14, 700
 _NAMED = 60
 #: Characters of a heading of a guide, and headings of one.
 _CHAPTER, _CHAPTERS = 90, 60
+#: Such a heading on how something is added.
+ADDS = re.compile(
+    r"(?i)\b(?:add(?:ing|ition)?s?|new|creat\w+|writ(?:e|ing)|implement\w*|extend\w*)\b"
+)
 #: What leads to a file of a repository, and what looks like the path of one; paths of a chapter.
 _BLOB = re.compile(r"https?://[^/\s]+/[^/\s]+/[^/\s]+/(?:-/)?(?:blob|tree)/[^/\s]+/")
 _PATH = re.compile(r"(?:[\w.@-]+/)*[\w@-][\w.@-]*\.\w{1,8}|(?:[\w.@-]+/)+[\w.@-]+")

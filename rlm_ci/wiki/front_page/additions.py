@@ -14,7 +14,7 @@ from rlm_ci.source.uses.written_types import returned
 from rlm_ci.text.neutralise import code, prose
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.note import REGISTRY, CodeNote
-from rlm_ci.wiki.facts.readme import listed
+from rlm_ci.wiki.facts.readme import ADDS, listed
 from rlm_ci.wiki.front_page.class_families import (
     CLASSES,
     IMPLEMENTS,
@@ -51,8 +51,6 @@ _CHOSEN = {
 }
 #: The type that is written behind the name of a function that is a value.
 _TYPE = re.compile(r"\b\w+:\s*([A-Z]\w*)")
-_GUIDE = re.compile(r"(?i)(?:contributing|hacking|development|.*guide.*|.*adding.*)")
-_ADDS = re.compile(r"(?i)\b(?:add|new|creat|writ|implement|extend|support)")
 
 
 class _Member(Value):
@@ -387,11 +385,9 @@ def _guides(note: CodeNote, world: PageSources) -> Iterator[str]:
     """The chapter of a guide that says how one more is added, as a link."""
     words = {word.removesuffix("s") for word in re.findall(r"[a-z]{4,}", note.text.lower())}
     for path in sorted(world.files):
-        if not _GUIDE.fullmatch(_stem(path.lower())):
-            continue
         for chapter in world.files[path].chapters:
             text = chapter.text.lower()
-            if _ADDS.search(text) and any(word in text for word in words - {"register"}):
+            if ADDS.search(text) and any(word in text for word in words - {"register"}):
                 shown = prose(chapter.text, cell=True)
                 link = world.register.linked_name(shown, path, chapter.line_start, chapter.line_end)
                 yield f"{link}; "

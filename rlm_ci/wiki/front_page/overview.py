@@ -15,7 +15,7 @@ from rlm_ci.values import Value
 from rlm_ci.wiki.facts.call_flows import FUNCTION, TOP
 from rlm_ci.wiki.facts.commands import TEXTS
 from rlm_ci.wiki.facts.note import Statement
-from rlm_ci.wiki.facts.readme import is_readme, listed, sentence
+from rlm_ci.wiki.facts.readme import ADDS, is_readme, listed, sentence
 from rlm_ci.wiki.front_page.additions import additions
 from rlm_ci.wiki.front_page.configuration import brief
 from rlm_ci.wiki.front_page.project_commands import agreed_commands
@@ -321,7 +321,6 @@ _KNOWN = ("readme", "contributing", "hacking", "development", "architecture", "d
 #: Where longer documentation begins.
 _BEGINS = re.compile(r"(?:docs?|documentation)/(?:source/|src/|content/)?(?:index|readme|intro\w*)")
 _MOST, _CHAPTERS = 6, 5
-_ADDS = re.compile(r"(?i)\b(?:add|new|creat|writ|implement|extend)")
 #: Headings of chapters on how to do something.
 _TEACHES = re.compile(
     r"(?i)\b(?:add|adding|new|creat|writ|implement|extend|support|tests?|testing|set ?up"
@@ -349,7 +348,7 @@ def _linked(path: str, world: PageSources) -> str:
     """A document, and the chapters of a guide that say how something is added or run."""
     link = world.register.file(path)
     chapters = [chapter for chapter in world.files[path].chapters if _TEACHES.search(chapter.text)]
-    chapters.sort(key=lambda statement: not _ADDS.search(statement.text))
+    chapters.sort(key=lambda statement: not ADDS.search(statement.text))
     shown = [
         world.register.linked_name(prose(chapter.text), path, chapter.line_start, chapter.line_end)
         for chapter in chapters[:_CHAPTERS]

@@ -12,7 +12,7 @@ from rlm_ci.values import Value
 from rlm_ci.wiki.facts.call_flows import definition_around
 from rlm_ci.wiki.facts.commands import TEXTS
 from rlm_ci.wiki.facts.note import EXIT, INNER_TESTS, OPTION
-from rlm_ci.wiki.facts.readme import listed, sentence
+from rlm_ci.wiki.facts.readme import ADDS, listed, sentence
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, shown_name
 from rlm_ci.wiki.pages.module_page import is_door
 from rlm_ci.wiki.pages.paths import folder_of, is_test
@@ -30,13 +30,8 @@ if TYPE_CHECKING:
 #: Rows of the table, of these commands, and where files that say nothing fill it up; tests of a
 #: row; notes of a kind that make a file the one to change.
 _TASKS, _COMMANDS, _ENOUGH, _NEAREST, _SEVERAL = 12, 4, 8, 1, 2
-#: Chapters of guides, and files that one names, that are shown; words of a chapter on adding.
+#: Chapters of guides, and files that one names, that are shown.
 _GUIDED, _NAMED = 4, 3
-_TELLS_HOW = re.compile(
-    r"(?i)\b(?:add(?:ing|ition)?s?|new|creat\w+|writ(?:e|ing)|implement\w*|extend\w*)\b"
-)
-
-
 _DOCUMENTS = tuple(f".{suffix}" for suffix in TEXTS)
 
 
@@ -87,7 +82,7 @@ def _guided(world: PageSources) -> Iterator[dict[str, str]]:
             if (file := _file(name, path, world)) and is_test(file)
         ]
         for chapter in world.files[path].chapters:
-            if not _TELLS_HOW.search(chapter.text):
+            if not ADDS.search(chapter.text):
                 continue
             files = [
                 file for name in chapter.paths.split("\n") if (file := _file(name, path, world))

@@ -492,6 +492,13 @@ def test_what_is_registered_becomes_a_row(repo: GitRepo, tmp_path: Path, kind: s
     assert rows(repo, tmp_path, files) == [expected]
 
 
+@pytest.mark.parametrize("guide", ["docs/contributing/ovens.md", "DEVELOPING.md"])
+def test_a_guide_may_have_any_name_of_one(repo: GitRepo, tmp_path: Path, guide: str) -> None:
+    files = {**PYTHON, guide: PYTHON["CONTRIBUTING.md"]}
+    del files["CONTRIBUTING.md"]
+    assert rows(repo, tmp_path, files) == [CASES["modules"][1]]
+
+
 def test_a_list_with_a_member_that_is_not_certain_is_no_row(repo: GitRepo, tmp_path: Path) -> None:
     other = "from os import path\nfrom shop.a import A, B\n\nEVERY = [A, B, path]\nFEW = [A, B]\n"
     assert rows(repo, tmp_path, CLASSES | {"shop/all.py": other}) == []
