@@ -105,17 +105,17 @@ def test_a_test_with_an_equal_copy_in_another_file_is_not_gone(shop: GitRepo) ->
     assert found.message == "1 test gone from one file, and the same in another: test_large"
 
 
-@pytest.mark.parametrize("rest", [FEWER, "", "import pytest\n"])
-def test_a_test_that_no_runner_collected_is_gone_with_a_note(shop: GitRepo, rest: str) -> None:
+@pytest.mark.parametrize("content", [FEWER, "", "import pytest\n"])
+def test_a_test_that_no_runner_collected_is_gone_with_a_note(shop: GitRepo, content: str) -> None:
     shop.write("pytest.ini", "[pytest]\npython_files = test_*.py\n")
     shop.write("tests/cart_tests.py", TESTS).commit()
-    shop.write("tests/cart_tests.py", rest)
+    shop.write("tests/cart_tests.py", content)
     part = judge(local(shop.stage(), "index"))
     (finding,) = part.findings
     assert (finding.rule, finding.severity) == ("test-guard/told", Severity.INFO)
     assert "gone from a file that no runner collected: " in finding.message
     assert "test_large" in finding.message
-    assert part.metrics["uncollected"] == TESTS.count("def ") - rest.count("def ")
+    assert part.metrics["uncollected"] == TESTS.count("def ") - content.count("def ")
 
 
 @pytest.mark.parametrize("end", ["1", "", "Output: 1\n\n\t// done"])

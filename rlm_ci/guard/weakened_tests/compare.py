@@ -449,8 +449,8 @@ class _Comparing:
                 is_rewritten=rewritten.is_another(old, new, lost, gained),
                 has_lost="no code changed" not in message,
             )  # fmt: skip
-            named = [loss for loss in lost if loss[1][:_SHOWN] in message]
-            line, _ = max(named or lost[:1], key=lambda loss: len(loss[1]))
+            quoted = [loss for loss in lost if loss[1][:_SHOWN] in message]
+            line, _ = max(quoted or lost[:1], key=lambda loss: len(loss[1]))
             what = f"{name} {message}"
             self.weakenings.append(Weakening(WEAKENED, what, position, line, "old", doubt))
 

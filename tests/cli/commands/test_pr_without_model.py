@@ -52,7 +52,7 @@ def test_what_nobody_looked_at_has_a_row_and_fails_only_where_a_review_is_demand
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("run", "#!/bin/sh\nrm -rf /\n", "1 Shell file (shellcheck)"),
         ("bin/tool", "#!/usr/bin/env perl\nprint 1;\n", "1 Perl file. A model"),
@@ -60,12 +60,12 @@ def test_what_nobody_looked_at_has_a_row_and_fails_only_where_a_review_is_demand
     ],
 )
 def test_code_is_known_by_its_first_line_and_has_no_tick_where_nothing_read_it(
-    cli: Cli, repo: GitRepo, name: str, content: str, said: str
+    cli: Cli, repo: GitRepo, name: str, content: str, message: str
 ) -> None:
     base = repo.write("README.md", "# Shop\n").commit()
     repo.write(name, content).commit()
     ended = cli("pr", "--base", base, cwd=repo)
-    assert said in " ".join(ended.stdout.split())
+    assert message in " ".join(ended.stdout.split())
     assert ended.stdout.splitlines()[-1].startswith("! Checks clean, code not reviewed")
 
 

@@ -185,11 +185,11 @@ def test_a_weakening_points_to_the_line() -> None:
 
 def test_a_weakening_points_to_the_claim_that_it_names() -> None:
     head = "func TestA(t *testing.T) {\n\tsc := New()\n"
-    kept = "\tassert.Equal(t, 2, sc.Count)\n}\n"
+    end = "\tassert.Equal(t, 2, sc.Count)\n}\n"
     before = "\trequire.True(t, ok)\n\tassert.Nil(t, clearer.Clear())\n"
     after = "\tassert.Nil(t, sc.Clear())\n"
-    (found,) = grade("a_test.go", f"{head}{before}{kept}", f"{head}{after}{kept}")
-    assert (found.message, found.line) == ("TestA no longer says: require.True(t,ok)", 3)
+    (weakening,) = grade("a_test.go", f"{head}{before}{end}", f"{head}{after}{end}")
+    assert (weakening.message, weakening.line) == ("TestA no longer says: require.True(t,ok)", 3)
 
 
 @pytest.mark.parametrize("language", LAYOUTS)
