@@ -15,6 +15,7 @@ import pytest
 from test_architecture import LAYERS, NAMES, PACKAGE, imports
 
 from rlm_ci import cli, errors
+from rlm_ci.config import settings
 from rlm_ci.config.arguments import parse, split_command
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.options import MODEL, RECURSION
@@ -99,6 +100,15 @@ def test_configurations_in_the_documents_are_valid() -> None:
             valid.validate(tomllib.loads(block))
             seen += 1
     assert seen > 3
+
+
+def test_no_page_names_a_setting_that_went() -> None:
+    removed = [f"`{key}`" for key in (*settings._FIXED, *settings._MERGED)]
+    assert len(removed) > 20
+    for page in DOCUMENTS:
+        if page.name != "CHANGELOG.md":
+            text = page.read_text(encoding="utf-8")
+            assert not [key for key in removed if key in text], page
 
 
 LOCAL = (TOP / "docs" / "local-models.md").read_text(encoding="utf-8")
