@@ -10,8 +10,8 @@ from functools import reduce
 from operator import or_
 
 from rlm_ci import checks
-from rlm_ci.change import change_set, trigger
 from rlm_ci.change import change_set as changes
+from rlm_ci.change import trigger
 from rlm_ci.config.core_options import CORE
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import say, warn
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Setting
-
 
 #: Signs in the names of owners and repositories, as letters.
 _SIGNS = str.maketrans("-_.", "aaa")
@@ -198,7 +197,7 @@ def judge(
     for doubt in doubts.values():
         warn(doubt)
     if tasks and _is_of_head(options, tasks[0].change):
-        note(repository, tasks[0].change.head, "rlm-ci check")
+        note_uncommitted(repository, tasks[0].change.head, "rlm-ci check")
     if not tasks:  # a push that only deletes, or that brings no commit
         off = "off: no commit is pushed"
         parts = [Part(name, off, {"enabled": False}, enabled=False) for name in selected]
@@ -411,7 +410,7 @@ def read_templates(judgement: Judgement) -> dict[str, str]:
 _RAW = ("--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=dirty")
 
 
-def note(repository: Repository, commit: str | None, how: str) -> None:
+def note_uncommitted(repository: Repository, commit: str | None, how: str) -> None:
     """Say how many files with uncommitted changes are not part of ``commit``, if that is HEAD.
 
     ``how`` is what looks at them.
@@ -420,7 +419,7 @@ def note(repository: Repository, commit: str | None, how: str) -> None:
     if not os.path.exists(repository.index_file) or commit != repository.head_commit():
         return
     try:
-        pending = change_set.from_local(repository, "worktree").untracked
+        pending = changes.from_local(repository, "worktree").untracked
         changed = repository.diff_worktree(
             *_RAW, commit or "HEAD", env=_without_filters(repository)
         )

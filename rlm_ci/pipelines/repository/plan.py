@@ -103,7 +103,7 @@ def select(settings: Settings, repository: Repository) -> RepositoryScope:
     if base:
         change = changes[0]
         if not settings.quiet:
-            judge.note(repository, change.head, "rlm-ci check")
+            judge.note_uncommitted(repository, change.head, "rlm-ci check")
         return RepositoryScope(
             commit=change.head,
             head=change.head,
@@ -120,7 +120,7 @@ def select(settings: Settings, repository: Repository) -> RepositoryScope:
             hint="commit it, or look at the work tree: --worktree",
         )
     if not settings.quiet:
-        judge.note(repository, head, "--worktree")
+        judge.note_uncommitted(repository, head, "--worktree")
     return RepositoryScope(commit=head, head=head, **about)
 
 
