@@ -14,7 +14,7 @@ from rlm_ci.canary import readers
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError, UsageError
 from rlm_ci.redaction.token_forms import SIGN
 from rlm_ci.report.proof import ARGUED, PASSES, PROVEN, REPRODUCED
-from rlm_ci.review.proofs import launch, reproduction
+from rlm_ci.review.proofs import launch
 from rlm_ci.review.proofs import reproduction as ends
 from rlm_ci.review.proofs.repair import RepairTrial
 from rlm_ci.review.proofs.reproduction import (
@@ -375,11 +375,7 @@ def run(
     # A run of several parts has its review as a run within.
     folders = (folder, *(os.path.join(folder, inner) for inner in checksums.children(folder)))
     try:
-        stored = [
-            pair
-            for name in folders
-            for pair in reproduction.read(os.path.join(name, *reproduction.PLACE))
-        ]
+        stored = [pair for name in folders for pair in ends.read(os.path.join(name, *ends.PLACE))]
     except DamagedError as error:
         return ProofsAgain(0, (printable(str(error)),))
     if only is not None:
