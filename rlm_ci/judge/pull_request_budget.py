@@ -9,15 +9,17 @@ not all check runs can be read, no model is asked, and the report says how to go
 from __future__ import annotations
 
 from rlm_ci.errors import RlmCiError
+from rlm_ci.github.posting.outcome import LAST_REVIEW
 from rlm_ci.judge.config_file import BUDGET as RULES
 from rlm_ci.recursion.coverage import BUDGET
-from rlm_ci.report.findings import INCOMPLETE, Finding, Part
+from rlm_ci.report.findings import FINDINGS, INCOMPLETE, Finding, Part
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from rlm_ci.github.posting.check_run import CheckRunStates
     from rlm_ci.github.posting.outcome import Destination
@@ -34,7 +36,8 @@ class PullRequestBudget(Value):
 
     ``way_on`` is what to do about it, ``note`` what else to know of what was spent. ``stops``: once
     it is spent, a run ends as incomplete; else the checks go on alone. ``is_short``: what is left
-    is less than the next question may cost.
+    is less than the next question may cost. ``has_findings``: so the last review by a model ended,
+    which checks alone cannot take back.
     """
 
     limit: float
@@ -44,6 +47,7 @@ class PullRequestBudget(Value):
     note: str = ""
     stops: bool = False
     is_short: bool = False
+    has_findings: bool = False
 
     @property
     def is_reached(self) -> bool:
@@ -65,7 +69,10 @@ class PullRequestBudget(Value):
         """What the report says of it."""
         text = f"${self.spent:.2f} of ${self.limit:.2f} spent by earlier runs on this pull request"
         text += f": {printable(self.note)}" if self.note else ""
-        metrics = {"limit_usd": self.limit, "spent_usd": None if self.doubt else self.spent}
+        metrics: dict[str, Any] = {
+            "limit_usd": self.limit,
+            "spent_usd": None if self.doubt else self.spent,
+        }
         if not self.is_reached:
             return Part(PART, text, metrics)
         way_on = (
@@ -76,9 +83,13 @@ class PullRequestBudget(Value):
             way_on = f"{self.way_on}; or unset {_KEY}"
         elif self.is_short:
             text += "; what is left is less than the next question may cost"
+        if self.has_findings:
+            text += "; the last review by a model has findings, and no model has looked since"
+            metrics[LAST_REVIEW] = FINDINGS
         message = f"no model is asked: {printable(text)}"
         finding = Finding(f"{PART}/pull-request", RULES["pull-request"], message, hint=way_on)
-        return Part(PART, text, metrics, (finding,), INCOMPLETE if self.stops else None)
+        state = INCOMPLETE if self.stops or self.has_findings else None
+        return Part(PART, text, metrics, (finding,), state)
 
 
 def read(
@@ -138,7 +149,8 @@ def _added_up(
     elif any(round(usd, 6) != spent for usd in figures.values()):
         shown = ", ".join(f"{name} ${usd:.2f}" for name, usd in figures.items())
         notes.append(f"the highest counts of {shown}")
-    return budget.replace(spent=spent, note="; ".join(notes))
+    has_findings = any(each.all[0].reviewed == FINDINGS for each in comments)
+    return budget.replace(spent=spent, note="; ".join(notes), has_findings=has_findings)
 
 
 def _by_run(amounts: Iterable[tuple[str, float]]) -> dict[str, float]:

@@ -49,6 +49,8 @@ def shown(pushes: Pushes) -> str:
         (PullRequestBudget(1.0, 1.02), "no model is asked: $1.02 of $1.00 spent", None),
         (PullRequestBudget(1.0, 1.02, stops=True), "no model is asked: $1.02", INCOMPLETE),
         (PullRequestBudget(1.0, 0.98, is_short=True), "no model is asked: $0.98 of $1.00", None),
+        (PullRequestBudget(1.0, 1.02, has_findings=True), "no model is asked: $1.02", INCOMPLETE),
+        (PullRequestBudget(1.0, 0.25, has_findings=True), "$0.25 of $1.00 spent", None),
         (PullRequestBudget(1.0, doubt="x\x1by"), "no model is asked: what earlier runs", None),
     ],
 )
@@ -122,6 +124,33 @@ def test_what_is_left_and_too_little_for_a_question_is_nothing(
     assert "less than the next question may cost" in shown(pushes)
     assert pushes.stage.report["verdict"] == verdict
     assert pushes.stage.last.cost_usd == spent
+
+
+@needs_locks
+@pytest.mark.full
+@pytest.mark.parametrize("left", ["nothing", "too little"])
+def test_what_a_model_found_stays_red_until_a_model_looks_again(
+    pushes: Pushes, tmp_path: Path, left: str
+) -> None:
+    config = tmp_path / "rlm-ci.toml"
+    config.write_text(PRICES)
+    pushes.critic.severity, pushes.critic.proves = "high", True
+    pushes.push(a="def one():  # FAULT one\n    return 1\n")
+    pushes.judge("--config", str(config), **ROOF)
+    assert pushes.stage.report["verdict"] == "findings"
+    spent = pushes.stage.last.cost_usd
+    room = 0.0001 if left == "too little" else 0
+    limit = {"RLM_CI_BUDGET_PULL_REQUEST_USD": f"{spent + room:.6f}"}
+    for number in range(2):  # the second run has only what the first one handed on
+        pushes.push(**{f"more_{number}": "two = 2\n"})
+        assert pushes.judge("--config", str(config), **limit) == set()
+        assert pushes.stage.report["verdict"] == "incomplete"
+        assert "the last review by a model has findings" in shown(pushes)
+        assert pushes.stage.conclusions[-1] == "action_required"
+    pushes.critic.overlooked.add("one")
+    pushes.push(a="def one():\n    return 0\n")
+    assert pushes.judge("--config", str(config), **ROOF), "a raised budget is spent"
+    assert pushes.stage.report["verdict"] == "clean"
 
 
 @needs_locks

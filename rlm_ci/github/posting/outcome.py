@@ -19,6 +19,9 @@ POSTED, UPDATED, SKIPPED, FAILED = "posted", "updated", "skipped", "failed"
 #: What to post. ``sticky``: summary and check run; ``review``: review comments too.
 STICKY, REVIEW, NONE = "sticky", "review", "none"
 
+#: The metric of a part that has the verdict of the last review by a model, for the next run.
+LAST_REVIEW = "last_review"
+
 
 class CommentLimits(Value):
     """Maximum of comments: in all, on one file, and on files as a whole."""

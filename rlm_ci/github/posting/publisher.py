@@ -20,6 +20,7 @@ from rlm_ci.github.posting import (
 )
 from rlm_ci.github.posting.outcome import (
     FAILED,
+    LAST_REVIEW,
     NONE,
     POSTED,
     REVIEW,
@@ -400,7 +401,10 @@ def _on_base(look: PullRequestThreads, base: str) -> tuple[ReviewThread, ...]:
 
 
 def _of_review(report: Report) -> str:
-    """The verdict of a review in this run, "" without one."""
+    """The verdict of the last review by a model, or of the one in this run, "" without one."""
+    for part in report.parts:
+        if earlier := part.metrics.get(LAST_REVIEW):
+            return str(earlier)
     for part in report.parts:
         if part.id == "review" and part.enabled and part.metrics.get("again", True):
             return part.verdict(report.fail_level)
